@@ -22,17 +22,17 @@ start() {
 }
 ends() { kill -9 "$1" 2> /dev/null; wait "$1" 2> /dev/null; true; }
 ended() { ! kill -0 "$1" 2> /dev/null; }
+dies() { kill -9 "$1"; killed_by_us "$1"; }
 
 there() { a=$(gid_index A 6) b=$(gid_index B 6); }
 serve() { there && start $log.server serve rxe1 "$b" && server=$started; }
 
 killed() {
-	local i pid
+	local i
 	for ((i = 0; i < 3 * rounds; i++)); do
-		"$user" flight rxe0 "$a" rxe1 "$b" > /dev/null 2>&1 &
-		pid=$!
+		start $log.killed flight rxe0 "$a" rxe1 "$b" || return
 		sleep "0.$((RANDOM % 3))$((RANDOM % 10))"
-		ends $pid
+		dies "$started" || return
 	done
 }
 
@@ -43,8 +43,8 @@ all_killed() {
 		start "$log.$i" flight rxe0 "$a" rxe1 "$b" || return
 		pids+=("$started")
 	done
-	ends "$server"
-	for i in "${pids[@]}"; do ends "$i"; done
+	dies "$server" || return
+	for i in "${pids[@]}"; do dies "$i" || return; done
 	serve
 }
 
@@ -86,6 +86,7 @@ under_connection() {
 		other=$!
 		retry 10 on B bash -c 'rdma resource show cm_id | grep -q "^link rxe1.* state CONNECT "'
 		sleep "0.$((RANDOM % 5))$((RANDOM % 10))"
+		kill -0 $one $other || { echo "# one has ended before"; status=1; }
 		timeout 30 ip netns exec B rdma link del rxe1 || status=1
 		retry 20 ended $other || { echo "# the client does not end"; status=1; }
 		retry 20 ended $one || { echo "# the server does not end"; status=1; }

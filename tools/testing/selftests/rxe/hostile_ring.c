@@ -458,6 +458,9 @@ int main(int argc, char **argv)
 	verdict("rubbish in the rings: every round ends", !hung, false, "a round had to be stopped");
 	verdict("rubbish in the rings: the rings were found", !blind, false, "nothing of the device is mapped");
 	verdict("rubbish in the rings: as many writes as wanted", totals->written >= wanted, false, "rounds died early");
+	verdict("rubbish in the rings: calls that are good, and calls that are refused", totals->good > rounds && totals->bad > rounds, false,
+		"too few");
+	verdict("rubbish in the rings: QPs that failed are brought up again", totals->rebuilt > rounds, false, "too few");
 	verdict("rubbish in the rings: memory that is not registered stays as it is", !breached, false, "it was written to");
 	kill(other, SIGTERM);
 	waitpid(other, &status, 0);

@@ -35,10 +35,15 @@ def datagram(source: str, target: str, body: bytes, icrc: bool = True) -> bytes:
     return ip + udp + body + crc
 
 
+# How many there were of each kind of hostile datagram.
+kinds = [0] * 6
+
+
 def hostile(qpns: list[int]) -> bytes:
     """The transport packet of one hostile datagram."""
     qpn = random.choice(qpns + [0, 1, 0xFFFFFF, random.randrange(1 << 24)])
     kind = random.randrange(6)
+    kinds[kind] += 1
     if kind == 0:  # cut off in its headers
         return bth(random.randrange(256), qpn, random.randrange(1 << 24))[: random.randrange(13)]
     if kind == 1:  # noise
@@ -63,6 +68,9 @@ def send(packets) -> None:
 def storm(source: str, target: str, count: int, qpns: list[int]) -> None:
     random.seed(1)
     send((datagram(source, target, hostile(qpns), icrc=random.random() < 0.9), target) for _ in range(count))
+    print(f"{sum(kinds)} packets to {len(qpns)} queue pairs, by kind: {kinds}")
+    if sum(kinds) != count or min(kinds) < count // 10 or not qpns:
+        sys.exit("too few of a kind")
 
 
 def listen(device: str, gid_index: int) -> None:

@@ -20,21 +20,25 @@ qp_numbers() {
 	local program
 	for program; do rdma resource show qp | grep "comm $program" | grep -o 'lqpn [0-9]*' | cut -d' ' -f2 | grep . || return; done
 }
-# storm COUNT: hostile packets to a host whose QPs are at work (they may fail, that is no matter).
+received() { on A cat "/sys/class/net/$(netdev A)/statistics/rx_packets"; }
+# storm COUNT: hostile packets to a host whose QPs are at work, and go on.
 storm() {
-	local server client datagrams qpns status=0
-	on_exec A timeout 40 rping -s -a 10.0.0.1 > /dev/null 2>&1 &
+	local server client datagrams qpns before status=0
+	on_exec A timeout 100 rping -s -a 10.0.0.1 > /dev/null 2>&1 &
 	server=$!
 	sleep 1
-	on_exec B timeout 40 rping -c -a 10.0.0.1 > /dev/null 2>&1 &
+	on_exec B timeout 100 rping -c -a 10.0.0.1 > /dev/null 2>&1 &
 	client=$!
-	on_exec A timeout 40 ibv_ud_pingpong -d rxe0 -g "$(gid_index A)" > /dev/null 2>&1 &
+	on_exec A timeout 100 ibv_ud_pingpong -d rxe0 -g "$(gid_index A)" > /dev/null 2>&1 &
 	datagrams=$!
 	retry 10 qp_numbers rping ibv_ud_pingpong && retry 10 sends B && kill -0 $server $client $datagrams || return
 	qpns=$(qp_numbers rping ibv_ud_pingpong)
+	before=$(received)
 	# The number 1, which general services have, is among those that the storm guesses.
 	# shellcheck disable=SC2086 # a list
-	on B timeout 60 python3 "$here/hostile_wire.py" storm 10.0.0.2 10.0.0.1 "$1" $qpns || status=$?
+	on B timeout 90 python3 "$here/hostile_wire.py" storm 10.0.0.2 10.0.0.1 "$1" $qpns || status=$?
+	[ "$(($(received) - before))" -ge "$1" ] || { echo "fewer packets have arrived"; status=1; }
+	kill -0 $server $client $datagrams && retry 10 sends B || status=1
 	kill $server $client $datagrams 2> /dev/null
 	wait $server $client $datagrams
 	return $status

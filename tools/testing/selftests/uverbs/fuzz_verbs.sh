@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Commands at random through both doors (hostile_verbs.c: ioctl and write; uverbs_fuzz.c: write), by several threads of an
 # unprivileged user on one file, which is closed under them, while the device goes and comes again now and then: no complaint
-# of the kernel, and nothing is left. SEED=… begins another sequence; threads make it no repeatable one.
+# of the kernel, nothing is left, and programs of another user go on beside it. SEED=… begins another sequence; threads make it no
+# repeatable one.
 # rows uml: 2.038
 # kernels: uml stock
 # mix: ib_uverbs
@@ -15,28 +16,50 @@ hosts_up || exit
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
 user() { on_exec A setpriv --reuid=65534 --clear-groups "$@"; }
 
-# replug PID: the device goes and comes again, as long as the process runs.
+# replug PID NAME: the device goes and comes again, as long as the process runs.
 replug() {
 	local times=0
+	sleep "0.$((2 + RANDOM % 8))"
 	while kill -0 "$1"; do
+		link_down A && link_up A && times=$((times + 1))
 		sleep "$((1 + RANDOM % 2)).$((RANDOM % 10))"
-		link_down A && times=$((times + 1))
-		link_up A
 	done 2> /dev/null
 	echo "the device came again $times times"
+	[ $times -gt 0 ] && echo "pass|$2: the device went and came" || echo "fail|$2: the device went and came|never"
 }
 
-# storm COMMAND...: runs it, and the device goes and comes again meanwhile.
+# beside PID NAME: programs of another user exchange messages over the other device, as long as the process runs.
+beside() {
+	local times=0 failed='' server gid
+	gid=$(gid_index B)
+	while kill -0 "$1" 2> /dev/null; do
+		on_exec B timeout 60 ibv_rc_pingpong -d rxe1 -g "$gid" -n 20 -e -p 18700 > /run/beside.server 2>&1 &
+		server=$!
+		_listens B 18700
+		on B timeout 60 ibv_rc_pingpong -d rxe1 -g "$gid" -n 20 -e -p 18700 "$(addr B)" > /run/beside.client 2>&1 &&
+			wait $server || { failed=$times; break; }
+		times=$((times + 1))
+		sleep 0.5
+	done
+	echo "$times times"
+	[ -z "$failed" ] && [ $times -gt 0 ] && echo "pass|$2: programs beside it" || { cat /run/beside.*; echo "fail|$2: programs beside it|after $times"; }
+}
+
+# storm NAME COMMAND...: runs it, and the device goes and comes again meanwhile.
 storm() {
-	local pid status=0
-	user "$@" &
+	local pid other status=0
+	user "${@:2}" &
 	pid=$!
-	replug $pid
+	beside $pid "$1" > /run/beside &
+	other=$!
+	replug $pid "$1"
 	wait $pid || status=$?
+	wait $other
+	cat /run/beside
 	return $status
 }
 
-check "ioctl and write, $((count / 2)) calls in 4 threads" storm "$here/hostile_verbs" rxe0 "$here/hostile_verbs-tables.txt" \
+told "ioctl and write: the end" storm "ioctl and write" "$here/hostile_verbs" rxe0 "$here/hostile_verbs-tables.txt" \
 	"${SEED:-1}" $((count / 2)) 4
-check "write, $((count / 2)) calls in 4 threads" storm "$here/uverbs_fuzz" rxe0 $((count / 2)) "${SEED:-1}" 4
+told "write: the end" storm write "$here/uverbs_fuzz" rxe0 $((count / 2)) "${SEED:-1}" 4
 after_attack

@@ -31,6 +31,7 @@
 
 #include "fuzz.h"
 #include "fuzz_storm.h"
+#include "told.h"
 
 enum { EPISODE = 300, CLASSES = 64, METHODS = 64, ATTRS = 32, HANDLES = 64, ERRORS = 256, DRIVER = 1 << 12 };
 enum { OBJECT_PD = 1, OBJECT_COMP_CHANNEL, OBJECT_CQ, OBJECT_QP, OBJECT_SRQ, OBJECT_AH, OBJECT_MR, OBJECT_MW, OBJECT_FLOW,
@@ -239,7 +240,7 @@ static void record(enum door door, unsigned int which, int error, const char *wh
 	if (verbose)
 		printf("# %s %u %u: %s\n#  %s\n", what, a, b, error ? strerrorname_np(error) : "0", detail);
 	*detail = 0;
-	outcome->errors[error % ERRORS]++;
+	__atomic_add_fetch(&outcome->errors[error % ERRORS], 1, __ATOMIC_RELAXED);
 	outcome->digest = (outcome->digest ^ error) * 0x100000001b3ull;
 }
 
@@ -638,6 +639,36 @@ static void print_sums(void)
 			printf("%9lu %s\n", sums[error], error ? strerrorname_np(error) ?: "?" : "success");
 }
 
+/* Whether each method and command was called through its doors, and each door let enough calls pass. */
+static void judge_storm(void)
+{
+	static const char *const doors[] = { "ioctl", "commands by ioctl", "write" };
+	char what[64], why[96];
+
+	for (unsigned int door = 0; door < DOORS; door++) {
+		unsigned int count = door == IOCTL ? method_count : command_count, missed = 0;
+		unsigned long all = 0, good = 0;
+
+		for (unsigned int i = 0; i < count; i++) {
+			unsigned long calls = 0;
+
+			for (int error = 0; error < ERRORS; error++)
+				calls += outcomes[door][i].errors[error];
+			/* fuzz_any() leaves the first out. */
+			missed += !calls && (door != INVOKE_WRITE || i);
+			all += calls;
+			good += outcomes[door][i].errors[0];
+		}
+		printf("%s: %lu calls, of which %lu succeeded\n", doors[door], all, good);
+		snprintf(what, sizeof(what), "all of its kinds by the door \"%s\"", doors[door]);
+		snprintf(why, sizeof(why), "%u of %u were never called", missed, count);
+		storm_verdict(what, !missed, why);
+		snprintf(what, sizeof(what), "some succeed by the door \"%s\"", doors[door]);
+		snprintf(why, sizeof(why), "%lu of %lu", good, all);
+		storm_verdict(what, good > all / 100, why);
+	}
+}
+
 static void compare(unsigned long seed, unsigned long calls)
 {
 	unsigned long done = 0;
@@ -672,10 +703,11 @@ int main(int argc, char **argv)
 	if (argc > 5 && !verbose) {
 		patient = true;
 		storm_seed = seed;
-		storm_run((struct storm){ calls, strtoul(argv[5], NULL, 10), EPISODE, start_thread, begin_episode, fuzz_any });
+		storm_run((struct storm){ "ioctl and write", calls, strtoul(argv[5], NULL, 10), EPISODE, start_thread, begin_episode, fuzz_any });
 		close_files();
 		print_sums();
-		return 0;
+		judge_storm();
+		return all_done();
 	}
 	if (!map_memory(0))
 		return 1;

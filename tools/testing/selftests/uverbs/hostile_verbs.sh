@@ -30,12 +30,14 @@ if is_ours ib_uverbs; then
 fi
 as_recorded "$expected" eval "(fuzz 1 60000)"
 
-# Two at once, killed when they are anywhere.
+contexts() { [ "$(rdma resource show ctx | wc -l)" = "$1" ]; }
+# Two at once, killed when they are anywhere in what they do.
 storm() {
 	local pids=() pid round
 	for round in $(seq 20); do
 		(fuzz "$round" 1000000 > /dev/null) & pids+=($!)
 		(fuzz "$((round + 100))" 1000000 > /dev/null) & pids+=($!)
+		retry 10 contexts 2 || return
 		sleep "0.$((RANDOM % 10))"
 		kill -9 "${pids[@]}"
 		for pid in "${pids[@]}"; do killed_by_us "$pid" || return; done

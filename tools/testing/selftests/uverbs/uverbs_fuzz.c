@@ -213,6 +213,7 @@ static void run(int fd, size_t nth)
 	uint32_t flag = command->extended ? IB_USER_VERBS_CMD_FLAG_EXTENDED : 0;
 	uint16_t in, out, driver_in = 0, driver_out = 0;
 	ssize_t done;
+	int error;
 
 	if (command->extended)
 		header += sizeof(struct ib_uverbs_ex_cmd_hdr);
@@ -240,8 +241,9 @@ static void run(int fd, size_t nth)
 	}
 	memcpy(buffer, &(struct ib_uverbs_cmd_hdr){ command->number | flag, in, out }, 8);
 	done = write(fd, one_in(64) ? absent : buffer, one_in(64) ? any() % 32 : length);
-	total++;
-	outcomes[nth][done >= 0 ? 0 : errno < ERRNOS ? errno : ERRNOS - 1]++;
+	error = done >= 0 ? 0 : errno < ERRNOS ? errno : ERRNOS - 1;
+	__atomic_add_fetch(&total, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&outcomes[nth][error], 1, __ATOMIC_RELAXED);
 }
 
 static void print(void)
@@ -303,6 +305,27 @@ static void print_sums(void)
 	}
 }
 
+/* Whether each command was called, and enough of them succeeded. */
+static void judge_storm(void)
+{
+	unsigned int missed = 0, good = 0;
+	char why[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		unsigned long calls = 0;
+
+		for (int error = 0; error < ERRNOS; error++)
+			calls += outcomes[i][error];
+		missed += !calls;
+		good += outcomes[i][0];
+	}
+	printf("%u calls succeeded\n", good);
+	snprintf(why, sizeof(why), "%u of %zu were never called", missed, ARRAY_SIZE(commands));
+	storm_verdict("each command was called", !missed, why);
+	snprintf(why, sizeof(why), "%u of %u", good, total);
+	storm_verdict("some succeed", good > total / 100, why);
+}
+
 static void compare(unsigned long rounds)
 {
 	map_memory();
@@ -332,8 +355,9 @@ int main(int argc, char **argv)
 		compare(times);
 		return 0;
 	}
-	storm_run((struct storm){ times, strtoul(argv[4], NULL, 0), COMMANDS_PER_ROUND, start_thread, open_shared, run_any });
+	storm_run((struct storm){ "write", times, strtoul(argv[4], NULL, 0), COMMANDS_PER_ROUND, start_thread, open_shared, run_any });
 	close_files();
 	print_sums();
-	return 0;
+	judge_storm();
+	return all_done();
 }

@@ -3,10 +3,11 @@
  * Threads that make, use and destroy objects of one file at once, by handles that they guess, on a device that does not
  * exist (../modules/fake_verbs.c). Whatever they get for it, nothing may break, nothing may be left, and none may wait for ever.
  *
- *   uverbs_guess NODE SECONDS
+ *   uverbs_guess NODE SECONDS		or until SIGTERM
  */
 #include "uverbs.h"
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -14,7 +15,7 @@
 /* Handles are the lowest that are free, so that so many are guessed rightly often enough. */
 #define GUESSES 48
 
-static atomic_ulong calls, done;
+static atomic_ulong calls, done, gone;
 static atomic_bool stop;
 
 static uint32_t any(uint32_t *state, uint32_t limit)
@@ -157,11 +158,14 @@ static void *storm(void *seed)
 		}
 		calls++;
 		done += !ret;
+		gone += ret == EIO;
 		if (ret == EIO)
 			usleep(1000);
 	}
 	return NULL;
 }
+
+static void on_signal(int number) { (void)number; }
 
 int main(int argc, char **argv)
 {
@@ -169,15 +173,17 @@ int main(int argc, char **argv)
 
 	if (argc != 3)
 		return 2;
+	signal(SIGTERM, on_signal);
 	open_context(argv[1]);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		if (pthread_create(threads + i, NULL, storm, (void *)(i + time(NULL))))
 			die("thread", errno);
+	/* A signal ends it. */
 	sleep(atoi(argv[2]));
 	stop = true;
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	printf("%lu calls, of which %lu did something\n", calls, done);
+	printf("%lu calls, of which %lu did something, and %lu found no device\n", calls, done, gone);
 	verdict("guesses: they have done something", done > 100, "nearly all calls failed");
 	return all_done();
 }

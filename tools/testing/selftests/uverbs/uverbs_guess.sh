@@ -7,6 +7,7 @@
 modinfo fake_verbs > /dev/null 2>&1 || skip_all "fake_verbs is built with FERROBAND_TESTS=m"
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
 guess=$(dirname "$0")/uverbs_guess
+log=/run/uverbs_guess
 live() { [ "$(cat /sys/module/fake_verbs/parameters/live)" = 0 ]; }
 node() {
 	local file
@@ -25,27 +26,35 @@ killed() {
 }
 kill_many() { local i; for i in {1..20}; do killed || return; done; }
 
-# The device goes under its users: they see EIO, and nobody waits.
+# did_something LOG: a program that has come to its end.
+did_something() { cat "$1"; grep -q '^pass|guesses: they have done something' "$1" && [ "$(tail -1 "$1")" = 'end|' ]; }
+
+# The device goes under its users: they see EIO, and nobody waits, the removal least of all.
 unplug() {
+	local user
 	device_up || return
-	"$guess" "$(node)" 2 > /dev/null &
+	"$guess" "$(node)" 60 > $log &
+	user=$!
 	sleep 0.5
 	timeout 30 rmmod fake_verbs || return
-	wait $!
+	sleep 0.2
+	kill $user
+	wait $user && did_something $log && grep -q ' [1-9][0-9]* found no device' $log
 }
 unplug_many() { local i; for i in {1..5}; do unplug || return; done; }
 
 check "the modules load" device_up
 told "guesses: the end" timeout 60 "$guess" "$(node)" 5
 check "nothing is left" retry 5 live
-"$guess" "$(node)" 60 > /dev/null &
+"$guess" "$(node)" 60 > $log.other &
 other=$!
 check "killed in the middle" kill_many
-kill -9 $other
+kill $other
 # Not in the subshell of check: only its parent can wait for a process.
-killed_by_us $other
-went_on=$?
-check "the other one went on" test $went_on = 0
+wait $other
+ended=$?
+check_equal "the other one goes on" 0 $ended
+check "and has done what it is for" did_something $log.other
 check "nothing is left of those that were killed" retry 5 live
 check "the module can be removed" retry 5 rmmod fake_verbs
 check "the device goes under its users" unplug_many
