@@ -5,6 +5,7 @@
 # mixes: all
 # allows: *restrack: BUG: PD * of rxe0 is left, which * has not freed in *7ib_core6device7dealloc()
 # allows: WARNING: *restrack* in rdma_restrack_clean()
+# allows: WARNING: *rxe_pool* in rxe_pool_cleanup()
 # timeout: 60
 . "$(dirname "$0")/lib.sh"
 
