@@ -16,7 +16,7 @@ pub(crate) struct KernelCrc;
 impl icrc::Crc32 for KernelCrc {
     #[inline]
     fn update(state: u32, data: &[u8]) -> u32 {
-        crc32_le(state, data)
+        crc32_le(state, data.into())
     }
 }
 
@@ -51,8 +51,10 @@ fn computed(
     };
     let start = range.start.checked_add(icrc::BTH_LEN)?;
     let covered = range.end.checked_sub(start)?.checked_sub(icrc::LEN)?;
-    skb.for_each_slice(start, covered, |bytes| icrc.update(bytes))
-        .ok()?;
+    skb.for_each_piece(start, covered, |bytes| {
+        icrc.update_by(|state| crc32_le(state, bytes))
+    })
+    .ok()?;
     Some(icrc.finish())
 }
 

@@ -222,7 +222,7 @@ impl Payload<'_> {
             Self::Packet { skb, offset, .. } => {
                 let (mut at, mut copied) = (at, Ok(()));
                 let start = place(*offset as u32)?;
-                let walked = skb.for_each_slice(start as usize, len as usize, |bytes| {
+                let walked = skb.for_each_piece(start as usize, len as usize, |bytes| {
                     copied = copied.and_then(|()| region.copy_in(at, bytes));
                     at = at.saturating_add(bytes.len() as u32);
                 });
@@ -237,7 +237,7 @@ impl Payload<'_> {
             } => {
                 let (mut at, mut copied) = (at, Ok(()));
                 let walked = offsets.for_each(place(*offset)?, len, |start, len| {
-                    skb.for_each_slice(start, len, |bytes| {
+                    skb.for_each_piece(start, len, |bytes| {
                         copied = copied.and_then(|()| region.copy_in(at, bytes));
                         at = at.saturating_add(bytes.len() as u32);
                     })
@@ -248,7 +248,8 @@ impl Payload<'_> {
             Self::Bytes(bytes) => {
                 let start = place(0)? as usize;
                 let end = start.saturating_add(len as usize);
-                region.copy_in(at, bytes.get(start..end).ok_or(MrError::OutOfRange)?)
+                let bytes = bytes.get(start..end).ok_or(MrError::OutOfRange)?;
+                region.copy_in(at, bytes.into())
             }
             Self::Memory { source, offset, .. } => source.copy_to(place(*offset)?, len, region, at),
         }

@@ -32,6 +32,7 @@ pub mod revocable;
 pub mod room;
 pub mod rwsem;
 pub mod shared;
+pub mod shared_bytes;
 pub mod sleepable;
 pub mod srcu;
 pub mod static_lock;

@@ -8,6 +8,7 @@
 
 use kernel::prelude::*;
 use kernel_ext::room::Room;
+use kernel_ext::shared_bytes::SharedBytes;
 use rdma::provider::extent::Extent;
 use rdma::provider::mr::VirtAtomic;
 use rdma::{Access, VirtDma};
@@ -141,7 +142,7 @@ impl Fast {
     }
 
     /// Copies `from` to `offset` of the region.
-    pub(super) fn write(&self, offset: u64, from: &[u8]) -> Result<(), MrError> {
+    pub(super) fn write(&self, offset: u64, from: SharedBytes<'_>) -> Result<(), MrError> {
         self.pieces(offset, from.len(), |address, part| {
             self.virt.write(address, from.get(part).ok_or(EINVAL)?)
         })

@@ -241,7 +241,7 @@ mod tests {
             .check(mr.key(), fix.pd, WRITE, iova, 32)
             .map_err(Error::from)?;
         let sent: [u8; 32] = core::array::from_fn(|nth| nth as u8 + 1);
-        assert_eq!(all.copy_in(0, &sent), Ok(()));
+        assert_eq!(all.copy_in(0, sent.as_slice().into()), Ok(()));
         let word = |at: usize| {
             let nth = (at - memory.as_ptr() as usize) / 8;
             memory.get(nth).copied().unwrap_or(0).to_ne_bytes()

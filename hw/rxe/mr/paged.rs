@@ -8,6 +8,7 @@ use core::sync::atomic::AtomicU64;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel_ext::room::Room;
+use kernel_ext::shared_bytes::SharedBytes;
 use rdma::provider::extent::Extent;
 use rdma::provider::odp::OdpUmem;
 
@@ -36,10 +37,10 @@ fn in_parts(len: usize, copy: impl FnMut(Range<usize>) -> Result) -> Result<(), 
 
 /// Copies `from` to the offset `at`.
 #[inline(never)]
-pub(super) fn write(umem: &OdpUmem, at: usize, from: &[u8]) -> Result<(), MrError> {
+pub(super) fn write(umem: &OdpUmem, at: usize, from: SharedBytes<'_>) -> Result<(), MrError> {
     in_parts(from.len(), |part| {
         let at = at.saturating_add(part.start);
-        umem.write(at, from.get(part).unwrap_or(&[]))
+        umem.write(at, from.get(part).ok_or(EFAULT)?)
     })
 }
 

@@ -9,6 +9,7 @@ use kernel::prelude::*;
 use kernel::sync::{rcu, Arc};
 use kernel_ext::{
     room::Room,
+    shared_bytes::SharedBytes,
     sync::{SpinLockIrq, SpinLockIrqGuard},
 };
 use rdma::provider::extent::Extent;
@@ -84,7 +85,7 @@ impl Region {
 
     /// Copies `from` to `offset`.
     #[inline]
-    pub(crate) fn copy_in(&self, offset: u32, from: &[u8]) -> Result<(), MrError> {
+    pub(crate) fn copy_in(&self, offset: u32, from: SharedBytes<'_>) -> Result<(), MrError> {
         let start = self.place(offset, from.len())?;
         self.in_parts(from.len(), |Range { start: part, end }| {
             let from = from.get(part..end).ok_or(MrError::OutOfRange)?;

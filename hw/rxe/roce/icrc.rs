@@ -97,6 +97,12 @@ impl<C: Crc32> Icrc<C> {
         self.state = C::update(self.state, data);
     }
 
+    /// As [`Icrc::update`], for a piece that others may write meanwhile: `crc` returns the state after it.
+    #[inline]
+    pub fn update_by(&mut self, crc: impl FnOnce(u32) -> u32) {
+        self.state = crc(self.state);
+    }
+
     /// The four bytes at the end of the packet.
     #[inline]
     pub fn finish(self) -> [u8; LEN] {

@@ -5,7 +5,7 @@
 //! C header: `include/linux/skbuff.h`.
 
 use super::header::{IpHeader, Ipv4Header, Ipv6Header, UdpHeader};
-use crate::{bindings, gfp::Gfp, room::Room, shared::read_prefix};
+use crate::{bindings, gfp::Gfp, room::Room, shared::read_prefix, shared_bytes::SharedBytes};
 use core::{
     mem::ManuallyDrop,
     ptr::{self, NonNull},
@@ -297,12 +297,8 @@ impl SkBuff {
     ///
     /// `EINVAL` beyond the end.
     pub fn copy_bits(&self, offset: usize, to: &mut [u8]) -> Result {
-        match self.piece(offset, to.len()) {
-            Some(bytes) if bytes.len() == to.len() => {
-                to.copy_from_slice(bytes);
-                return Ok(());
-            }
-            _ => {}
+        if let Some(bytes) = self.piece(offset, to.len()) {
+            return bytes.copy_to(to);
         }
         let (offset, len) = self.range(offset, to.len())?;
         // SAFETY: The range is inside the packet, and `to` is that long.
@@ -328,10 +324,11 @@ impl SkBuff {
 
     /// The `len` bytes at `offset`, if they lie in the linear part or in one page fragment.
     #[inline]
-    fn piece(&self, offset: usize, len: usize) -> Option<&[u8]> {
+    fn piece(&self, offset: usize, len: usize) -> Option<SharedBytes<'_>> {
         let linear = self.headlen();
         let Some(mut start) = offset.checked_sub(linear) else {
-            return self.data().get(offset..offset.checked_add(len)?);
+            let bytes = self.data().get(offset..offset.checked_add(len)?)?;
+            return Some(bytes.into());
         };
         // SAFETY: The packet is valid, and its data has the structure behind it.
         let count = unsafe { (*bindings::skb_shinfo(self.as_raw())).nr_frags };
@@ -350,19 +347,24 @@ impl SkBuff {
             if bytes.is_null() {
                 return None;
             }
-            // SAFETY: The fragment has `rest` bytes behind `start`, and its memory is the processor's. That nobody writes them is
-            // assumed: Documentation/soundness.md, "What no type proves".
-            return Some(unsafe { slice::from_raw_parts(bytes.wrapping_add(start), len) });
+            // SAFETY: The fragment has `rest` bytes behind `start`, in memory of this machine, as long as the packet.
+            return Some(unsafe { SharedBytes::from_raw(bytes.wrapping_add(start), len) });
         }
         None
     }
 
-    /// Calls `f` with the pieces of `len` bytes at `offset`.
+    /// Calls `f` with the pieces of `len` bytes at `offset`. A packet that was sent on this machine may have pages of its sender, who
+    /// may write them meanwhile (`MSG_ZEROCOPY`, `sendfile`, `vmsplice`).
     ///
     /// # Errors
     ///
     /// `EINVAL` beyond the end.
-    pub fn for_each_slice(&self, offset: usize, len: usize, mut f: impl FnMut(&[u8])) -> Result {
+    pub fn for_each_piece(
+        &self,
+        offset: usize,
+        len: usize,
+        mut f: impl FnMut(SharedBytes<'_>),
+    ) -> Result {
         self.range(offset, len)?;
         if let Some(bytes) = self.piece(offset, len) {
             f(bytes);
@@ -384,8 +386,8 @@ impl SkBuff {
             }
             // A piece may extend beyond the range.
             let n = n.min((len as u32).wrapping_sub(done));
-            // SAFETY: There are `n` bytes, until the next call; as above, nobody writes them.
-            f(unsafe { slice::from_raw_parts(bytes, n as usize) });
+            // SAFETY: There are `n` bytes, until the next call.
+            f(unsafe { SharedBytes::from_raw(bytes, n as usize) });
             done = done.wrapping_add(n);
         }
     }

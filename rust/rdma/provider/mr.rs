@@ -12,7 +12,7 @@ use core::{
 };
 
 use kernel::{error::to_result, ffi, prelude::*};
-use kernel_ext::room::Room;
+use kernel_ext::{room::Room, shared_bytes::SharedBytes};
 use rdma_bindings::{self as bindings, ib_mr, ib_mw, scatterlist};
 
 use crate::{
@@ -347,9 +347,11 @@ impl VirtDma {
     #[inline]
     pub fn read(self, addr: u64, len: usize, to: &mut Room<'_>) -> Result {
         let from = Self::check(addr, len)?;
-        // SAFETY: By the safety requirements of `VirtDma::new` a client in the kernel guarantees the address; `to` is valid
-        // for writes, and all bytes are written.
-        unsafe { to.write_with(len, |to| ptr::copy_nonoverlapping(from, to, len)) }
+        // SAFETY: By the safety requirements of `VirtDma::new` a client in the kernel guarantees the address; others may
+        // write there meanwhile.
+        let from = unsafe { SharedBytes::from_raw(from, len) };
+        // SAFETY: All bytes are written to `to`, which is valid for writes.
+        unsafe { to.write_with(len, |to| from.copy_to_raw(to)) }
     }
 
     /// Copies to the kernel's memory.
@@ -358,11 +360,10 @@ impl VirtDma {
     ///
     /// `EFAULT` as for [`Self::read`].
     #[inline]
-    pub fn write(self, addr: u64, from: &[u8]) -> Result {
+    pub fn write(self, addr: u64, from: SharedBytes<'_>) -> Result {
         let to = Self::check(addr, from.len())?;
-        // SAFETY: By the safety requirements of `VirtDma::new` a client in the kernel guarantees the address; `from` is a
-        // valid slice.
-        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+        // SAFETY: By the safety requirements of `VirtDma::new` a client in the kernel guarantees the address.
+        unsafe { from.copy_to_raw(to) };
         Ok(())
     }
 

@@ -31,6 +31,7 @@ use kernel::{
 };
 use kernel_ext::{
     room::Room,
+    shared_bytes::SharedBytes,
     sync::{new_mutex, new_spinlock_irq, SpinLockIrq},
 };
 use rdma_bindings::{
@@ -453,12 +454,12 @@ impl OdpUmem {
     ///
     /// `EACCES` if the memory is not writable, `EFAULT` for bytes outside the range, `EAGAIN` for bytes that must be [faulted
     /// in](Self::fault) first; some of the bytes may have been copied.
-    pub fn write(&self, at: usize, from: &[u8]) -> Result {
+    pub fn write(&self, at: usize, from: SharedBytes<'_>) -> Result {
         self.for_each(at, from.len(), true, |to, done, now| {
             let end = done.saturating_add(now);
             let from = from.get(done..end).ok_or(EFAULT)?;
             // SAFETY: The bytes are in a page of the table, which is writable, and whose lock is held.
-            unsafe { bindings::memcpy_shared(to.cast(), from.as_ptr().cast(), now) };
+            unsafe { from.copy_to_raw(to) };
             Ok(())
         })
     }

@@ -12,7 +12,7 @@ use kernel::{
     page::{BorrowedPage, PAGE_SIZE},
     prelude::*,
 };
-use kernel_ext::room::Room;
+use kernel_ext::{room::Room, shared_bytes::SharedBytes};
 use rdma_bindings::{self as bindings, ib_umem};
 
 use crate::{provider::mr::VirtAtomic, Access, Device, MaySleep};
@@ -205,16 +205,18 @@ impl Umem {
     ///
     /// `EACCES` if the memory is not writable, `EFAULT` for bytes outside the range.
     #[inline]
-    pub fn write(&self, mut at: usize, mut from: &[u8]) -> Result {
+    pub fn write(&self, mut at: usize, from: SharedBytes<'_>) -> Result {
         self.check_writable()?;
         self.check(at, from.len())?;
-        while !from.is_empty() {
-            let (to, len) = self.chunk(at, from.len())?;
-            let (now, rest) = from.split_at(len);
+        let mut done = 0;
+        while done < from.len() {
+            let (to, now) = self.chunk(at, from.len().wrapping_sub(done))?;
+            let end = done.wrapping_add(now);
+            let from = from.get(done..end).ok_or(EFAULT)?;
             // SAFETY: By the type invariants the bytes are in a pinned page.
-            unsafe { bindings::memcpy_shared(to.cast(), now.as_ptr().cast(), len) };
-            from = rest;
-            at = at.wrapping_add(len);
+            unsafe { from.copy_to_raw(to) };
+            done = end;
+            at = at.wrapping_add(now);
         }
         Ok(())
     }

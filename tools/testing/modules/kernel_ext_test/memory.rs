@@ -5,12 +5,26 @@
 use super::*;
 use core::ptr::NonNull;
 use kernel::page::{Page, PAGE_SIZE};
-use kernel_ext::{crc32::crc32_le, page::SharedPage, shared::SharedMem};
+use kernel_ext::{crc32::crc32_le, page::SharedPage, shared::SharedMem, shared_bytes::SharedBytes};
 
 pub(super) fn test(may_sleep: &MaySleep) -> Result {
     rings(may_sleep)?;
     pages()?;
-    check!(!crc32_le(!0, b"123456789") == 0xcbf4_3926);
+    check!(!crc32_le(!0, b"123456789".as_slice().into()) == 0xcbf4_3926);
+    parts()?;
+    Ok(())
+}
+
+fn parts() -> Result {
+    let bytes = SharedBytes::from(b"123456789".as_slice());
+    let part = bytes.get(1..4).ok_or(EINVAL)?;
+    let mut copied = [0; 3];
+    check!(part.len() == 3 && part.copy_to(&mut copied).is_ok() && copied == *b"234");
+    check!(part.copy_to(&mut [0; 2]) == Err(EINVAL) && part.copy_to(&mut [0; 4]) == Err(EINVAL));
+    check!(bytes.get(9..9).is_some_and(|none| none.is_empty()));
+    for (start, end) in [(9, 10), (4, 3), (usize::MAX, 0), (0, usize::MAX)] {
+        check!(bytes.get(start..end).is_none());
+    }
     Ok(())
 }
 

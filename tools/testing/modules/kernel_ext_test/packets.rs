@@ -63,17 +63,17 @@ fn is_intact(packet: &SkBuff) -> bool {
     };
     let udp = packet.udp_header().unwrap_or_default();
     let (mut copied, mut walked, mut at) = ([0; PAYLOAD.len()], [0; PAYLOAD.len()], 0);
+    let mut is_copied = true;
     let is_read = packet
         .copy_bits(size_of::<UdpHeader>(), &mut copied)
         .is_ok()
         && packet
-            .for_each_slice(size_of::<UdpHeader>(), PAYLOAD.len(), |bytes| {
-                for &byte in bytes {
-                    if let Some(place) = walked.get_mut(at) {
-                        *place = byte;
-                    }
-                    at += 1;
+            .for_each_piece(size_of::<UdpHeader>(), PAYLOAD.len(), |bytes| {
+                let end = bytes.len().saturating_add(at);
+                if let Some(place) = walked.get_mut(at..end) {
+                    is_copied &= bytes.copy_to(place).is_ok();
                 }
+                at = end;
             })
             .is_ok();
     addresses_fit
@@ -81,6 +81,7 @@ fn is_intact(packet: &SkBuff) -> bool {
         && (udp.source.get(), udp.destination.get(), udp.length.get())
             == (SOURCE_PORT, PORT, UDP_LEN)
         && copied == PAYLOAD
+        && is_copied
         && walked == PAYLOAD
         && packet.copy_bits(packet.len(), &mut copied) == Err(EINVAL)
 }
