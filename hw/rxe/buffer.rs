@@ -6,7 +6,8 @@
 //! It comes from a sender on this host that [sends them together](crate::segments), from another virtual machine, or from GRO in
 //! the network stack. Its origin is not trusted: each packet is parsed, and its ICRC is checked, as for a single packet.
 
-use crate::icrc::is_intact;
+use crate::counters::{Counter, Counters};
+use crate::icrc::{is_intact, Prefixes};
 use crate::ids::network_type;
 use core::net::IpAddr;
 use core::num::{NonZeroU16, NonZeroUsize};
@@ -17,6 +18,7 @@ use kernel_ext::net::skb::SkBuff;
 use roce::icrc;
 use roce::mtu::Mtu;
 use roce::opcode::{Opcode, Service};
+use roce::run::PacketRun;
 use roce::wire::{Bth, Packet, Qpn, MAX_HEADERS};
 
 /// The maximum number of packets in a buffer (`UDP_MAX_SEGMENTS`). The network stack segments larger ones.
@@ -99,42 +101,31 @@ impl Buffer {
         part(self.skb.len(), self.size.get(), index)
     }
 
-    /// The offset of a packet's payload.
-    pub(crate) fn payload_at(&self, index: usize, packet: &Packet) -> usize {
-        let start = self.part(index).start;
-        start.saturating_add(packet.payload_offset())
-    }
-
-    /// The length of a packet from its IP header on.
-    pub(crate) fn length(&self, index: usize) -> usize {
-        let ip = match &self.ip {
-            IpHeader::V4(_) => icrc::IPV4_LEN,
-            IpHeader::V6(_) => icrc::IPV6_LEN,
+    /// Reads the start of the packet with an index. `None` if the ICRC is not correct.
+    #[inline]
+    pub(crate) fn head(&self, index: usize, prefixes: &mut Prefixes) -> Option<Head> {
+        let part = self.part(index);
+        let mut bytes = [0; MAX_HEADERS];
+        let known = bytes.get_mut(..part.len().min(MAX_HEADERS))?;
+        self.skb.copy_bits(part.start, known).ok()?;
+        let (ip, udp) = self.headers(part.len())?;
+        let prefix = prefixes.of(&ip, &udp)?;
+        let prefix_of = |count| match &ip {
+            IpHeader::V4(ip) => {
+                let first = ip.identification.get();
+                prefix.identified(first ^ first.wrapping_add(count))
+            }
+            IpHeader::V6(_) => prefix,
         };
-        let part = self.part(index);
-        part.len().saturating_add(ip + size_of::<UdpHeader>())
-    }
-
-    /// Parses the packet with an index. `None` for an invalid one.
-    pub(crate) fn packet(&self, index: usize) -> Option<Packet> {
-        let part = self.part(index);
-        let mut head = [0; MAX_HEADERS];
-        let head = head.get_mut(..part.len().min(MAX_HEADERS))?;
-        self.skb.copy_bits(part.start, head).ok()?;
-        let packet = Packet::parse(head, part.len()).ok()?;
-        let bth = head.first_chunk()?;
         // The IPv4 identifications count up, or may all be the same after GRO.
-        let intact = |count| {
-            let (ip, udp) = self.headers(part.len(), count)?;
-            is_intact(&self.skb, part.clone(), bth, &ip, &udp).then_some(())
-        };
-        intact(index as u16).or_else(|| intact(0))?;
-        Some(packet)
+        let congestion = bytes[icrc::CONGESTION];
+        let intact = |count| is_intact(&self.skb, part.clone(), congestion, prefix_of(count));
+        (intact(index as u16) || intact(0)).then_some(Head { index, bytes, part })
     }
 
-    /// The IP and UDP headers of a packet with `len` bytes of UDP payload. `count` is added to the IPv4 identification of the first
-    /// packet.
-    fn headers(&self, len: usize, count: u16) -> Option<(IpHeader, UdpHeader)> {
+    /// The IP and UDP headers of a packet with `len` bytes of UDP payload, with the identification of the first packet.
+    #[inline]
+    fn headers(&self, len: usize) -> Option<(IpHeader, UdpHeader)> {
         let length = u16::try_from(len.checked_add(size_of::<UdpHeader>())?).ok()?;
         let udp = UdpHeader {
             length: Be16::new(length),
@@ -143,7 +134,6 @@ impl Buffer {
         let ip = match self.ip {
             IpHeader::V4(mut ip) => {
                 ip.total_length = Be16::new(length.checked_add(icrc::IPV4_LEN as u16)?);
-                ip.identification = Be16::new(ip.identification.get().wrapping_add(count));
                 IpHeader::V4(ip)
             }
             IpHeader::V6(mut ip) => {
@@ -177,6 +167,75 @@ impl Buffer {
     /// Frees the buffer as a delivered one.
     pub(crate) fn consume(self) {
         self.skb.consume();
+    }
+}
+
+/// The start of a packet in a buffer, whose ICRC is correct.
+pub(crate) struct Head {
+    index: usize,
+    bytes: [u8; MAX_HEADERS],
+    /// Where the packet is in the buffer.
+    part: Range<usize>,
+}
+
+impl Head {
+    /// Parses the headers. `None` if they are invalid.
+    pub(crate) fn packet(&self) -> Option<Packet> {
+        let known = self.bytes.get(..self.part.len().min(MAX_HEADERS))?;
+        Packet::parse(known, self.part.len()).ok()
+    }
+
+    /// Adds the packet to a run, if it is the next one in the middle of its message.
+    #[inline]
+    pub(crate) fn append_to(&self, run: &mut PacketRun) -> bool {
+        let bth = self.bytes.first_chunk();
+        bth.is_some_and(|bth| run.append_middle(bth, self.part.len()))
+    }
+
+    /// The offset in the buffer of what follows `headers` bytes of headers.
+    #[inline]
+    pub(crate) fn payload_at(&self, headers: usize) -> usize {
+        self.part.start.saturating_add(headers)
+    }
+}
+
+/// Packets of a buffer that have arrived and are not in the device's counters yet.
+pub(crate) struct Arrived {
+    /// The number of the first packets of the buffer, which were counted before.
+    counted: usize,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Arrived {
+    /// No packets. The first `counted` ones of the buffer were counted before.
+    pub(crate) const fn after(counted: usize) -> Self {
+        Self {
+            counted,
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Adds a packet.
+    #[inline]
+    pub(crate) fn add(&mut self, buffer: &Buffer, head: &Head) {
+        if head.index < self.counted {
+            return;
+        }
+        let ip = match &buffer.ip {
+            IpHeader::V4(_) => icrc::IPV4_LEN,
+            IpHeader::V6(_) => icrc::IPV6_LEN,
+        };
+        let len = head.part.len().saturating_add(ip + size_of::<UdpHeader>());
+        self.packets = self.packets.wrapping_add(1);
+        self.bytes = self.bytes.wrapping_add(len as u64);
+    }
+
+    /// Adds the packets to the counters.
+    pub(crate) fn count(self, counters: &Counters) {
+        counters.add(Counter::ReceivedPackets, self.packets);
+        counters.add(Counter::ReceivedBytes, self.bytes);
     }
 }
 

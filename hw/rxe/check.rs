@@ -4,10 +4,10 @@
 //! [`roce::wire::Packet::parse`], and its ICRC is checked over the socket buffer. Invalid packets are dropped.
 
 use crate::backlog::{Origin, Waiting};
-use crate::buffer::Buffer;
+use crate::buffer::{Arrived, Buffer, Head};
 use crate::counters::Counter;
 use crate::device::Rxe;
-use crate::icrc::is_intact;
+use crate::icrc::{is_intact, Prefixes};
 use crate::packet::Incoming;
 use crate::pkeys::Partition;
 use core::net::IpAddr;
@@ -23,12 +23,13 @@ pub(crate) fn accept<Q: Send + Sync>(
     rxe: &Rxe<Q>,
     (service, partition): (Service, Partition),
     packet: Waiting,
+    prefixes: &mut Prefixes,
 ) -> Option<Incoming> {
     let Waiting { skb, origin } = packet;
     let incoming = match origin {
-        Origin::Wire { vlan_id } => count(rxe, parse(skb, vlan_id, true)?),
-        Origin::Own => count(rxe, parse(without_ip_header(skb)?, None, false)?),
-        Origin::Group { vlan_id } => parse(skb, vlan_id, false)?,
+        Origin::Wire { vlan_id } => count(rxe, parse(skb, vlan_id, Some(prefixes))?),
+        Origin::Own => count(rxe, parse(without_ip_header(skb)?, None, None)?),
+        Origin::Group { vlan_id } => parse(skb, vlan_id, None)?,
     };
     let group = matches!(origin, Origin::Group { .. });
     let taken = has_address_for(rxe, service, &incoming, group)
@@ -42,7 +43,7 @@ pub(crate) fn accept_for_group<Q: Send + Sync>(
     skb: SkBuff,
     vlan_id: Option<u16>,
 ) -> Option<Incoming> {
-    let incoming = parse(skb, vlan_id, true)?;
+    let incoming = parse(skb, vlan_id, Some(&mut Prefixes::default()))?;
     if !is_for_many(incoming.destination()) {
         return None;
     }
@@ -57,20 +58,16 @@ fn count<Q: Send + Sync>(rxe: &Rxe<Q>, incoming: Incoming) -> Incoming {
     incoming
 }
 
-/// Validates one of the packets in a GRO buffer for a QP of a connected service and a partition, and counts it if `counts`.
+/// Validates one of the packets in a GRO buffer for a QP of a connected service and a partition. `arrived` counts valid ones.
 pub(crate) fn accept_part<Q: Send + Sync>(
     rxe: &Rxe<Q>,
     (service, partition): (Service, Partition),
     buffer: &Buffer,
-    index: usize,
-    counts: bool,
+    head: &Head,
+    arrived: &mut Arrived,
 ) -> Option<Packet> {
-    let packet = buffer.packet(index)?;
-    if counts {
-        rxe.counters.add(Counter::ReceivedPackets, 1);
-        rxe.counters
-            .add(Counter::ReceivedBytes, buffer.length(index) as u64);
-    }
+    let packet = head.packet()?;
+    arrived.add(buffer, head);
     let single = service != Service::Ud && !is_for_many(buffer.destination());
     (single && suits(rxe, service, partition, (packet.bth(), 1))).then_some(packet)
 }
@@ -83,10 +80,10 @@ fn without_ip_header(mut skb: SkBuff) -> Option<SkBuff> {
     Some(skb)
 }
 
-/// Validates a packet that begins with its UDP header, and parses its headers. `sealed`: the packet has an ICRC, which must be
+/// Validates a packet that begins with its UDP header, and parses its headers. With `sealed`, the packet has an ICRC, which must be
 /// correct.
 #[inline]
-fn parse(mut skb: SkBuff, vlan_id: Option<u16>, sealed: bool) -> Option<Incoming> {
+fn parse(mut skb: SkBuff, vlan_id: Option<u16>, sealed: Option<&mut Prefixes>) -> Option<Incoming> {
     const UDP: usize = size_of::<UdpHeader>();
     let ip = skb.ip_header()?;
     let directly_behind = match &ip {
@@ -101,9 +98,12 @@ fn parse(mut skb: SkBuff, vlan_id: Option<u16>, sealed: bool) -> Option<Incoming
     skb.ensure_linear(skb.len().min(UDP + MAX_HEADERS)).ok()?;
     skb.pull(UDP)?;
     let packet = Packet::parse(skb.data(), skb.len()).ok()?;
-    let intact = |bth| is_intact(&skb, 0..skb.len(), bth, &ip, &udp);
-    if sealed && !skb.data().first_chunk().is_some_and(intact) {
-        return None;
+    if let Some(prefixes) = sealed {
+        let prefix = prefixes.of(&ip, &udp)?;
+        let congestion = *skb.data().get(icrc::CONGESTION)?;
+        if !is_intact(&skb, 0..skb.len(), congestion, prefix) {
+            return None;
+        }
     }
     Some(Incoming::new(skb, ip, packet, vlan_id))
 }

@@ -8,6 +8,7 @@ use kernel::prelude::*;
 use kernel::sync::{rcu, Arc};
 use kernel_ext::deferred_drop::DeferredDrop;
 use kernel_ext::net::device::NetDevice;
+use kernel_ext::net::packet_pages::PacketPages;
 use kernel_ext::net::skb::SkBuff;
 use kernel_ext::xarray::Table;
 use rdma::abi::ah::AhFields;
@@ -61,6 +62,8 @@ pub(crate) struct Rxe<Q: Send + Sync + 'static> {
     pub(crate) pkeys: Pkeys,
     /// Hardware counters of the port.
     pub(crate) counters: Counters,
+    /// Memory for packets that are sent in one buffer.
+    pub(crate) pages: PacketPages,
     mtu: AtomicU8,
     keeps_routes: AtomicBool,
     bad_pkeys: AtomicU32,
@@ -75,6 +78,7 @@ impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
         let guid = guid_of(ndev);
         let old_qps = DeferredDrop::new()?;
         let prefetches = Prefetches::new()?;
+        let pages = PacketPages::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 qps <- Table::new(limits::QP_NUMBERS),
@@ -88,6 +92,7 @@ impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
                 addresses <- Addresses::new(),
                 pkeys: Pkeys::new(),
                 counters: Counters::default(),
+                pages,
                 mtu: AtomicU8::new(mtu_of(ndev) as u8),
                 keeps_routes: AtomicBool::new(true),
                 bad_pkeys: AtomicU32::new(0),

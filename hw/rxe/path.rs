@@ -3,18 +3,21 @@
 //! The path of packets: an address vector, the UDP source port, and the route (annex A17 of IBTA volume 1).
 
 use crate::ah::Av;
-use crate::icrc::KernelCrc;
+use crate::icrc::prefix_of;
 use crate::ids::{network_type, UDP_PORT};
 use crate::route::Route;
+use core::cell::Cell;
 use core::net::IpAddr;
 use kernel::prelude::*;
 use kernel::sync::{rcu, Arc};
 use kernel::transmute::AsBytes;
-use kernel_ext::net::header::{Be16, Ipv4Header, Ipv6Header, UdpHeader, IPPROTO_UDP, IP_DF};
+use kernel_ext::net::header::{
+    Be16, IpHeader, Ipv4Header, Ipv6Header, UdpHeader, IPPROTO_UDP, IP_DF,
+};
 use kernel_ext::net::route::{priority_of, Flow4, Flow6, Route4, Route6};
 use kernel_ext::net::skb::SkBuff;
 use rdma::AhFields;
-use roce::icrc::{self, Icrc};
+use roce::icrc::{self, Prefix};
 use roce::run::PacketRun;
 use roce::wire::Bth;
 
@@ -32,6 +35,8 @@ pub(crate) struct Path {
     /// Whether the destination is the same device.
     loopback: bool,
     route: Option<Route>,
+    /// The part of the ICRC of the last packet's headers, and the length of their payload.
+    prefix: Cell<Option<(usize, Prefix)>>,
 }
 
 /// The source port that spreads flows: from the flow label, or else from the numbers of both QPs, so that both
@@ -83,6 +88,7 @@ impl Path {
             priority,
             loopback,
             route: None,
+            prefix: Cell::new(None),
         }
     }
 
@@ -250,6 +256,26 @@ impl Path {
     }
 }
 
+impl Path {
+    /// What the headers of a datagram with `len` bytes of payload, and 0 as the identification of IPv4, contribute to the ICRC. `None`
+    /// if it is too long.
+    ///
+    /// Most packets have the length of the one before them. What may change on a path, traffic class and hop limit, the ICRC does not
+    /// cover.
+    #[inline]
+    pub(crate) fn prefix(&self, len: usize) -> Option<Prefix> {
+        if let Some((_, prefix)) = self.prefix.get().filter(|&(known, _)| known == len) {
+            return Some(prefix);
+        }
+        let prefix = match self.network(len, 0)? {
+            Network::V4(ip, udp) => prefix_of(&IpHeader::V4(ip), &udp),
+            Network::V6(ip, udp) => prefix_of(&IpHeader::V6(ip), &udp),
+        }?;
+        self.prefix.set(Some((len, prefix)));
+        Some(prefix)
+    }
+}
+
 impl Network {
     /// The length of the headers, in bytes.
     #[inline]
@@ -259,23 +285,6 @@ impl Network {
             Self::V6(..) => icrc::IPV6_LEN,
         };
         ip + size_of::<UdpHeader>()
-    }
-
-    /// Starts the ICRC of a datagram with these headers and a base transport header.
-    #[inline]
-    pub(crate) fn icrc(&self, bth: &[u8; icrc::BTH_LEN]) -> Option<Icrc<KernelCrc>> {
-        Some(match self {
-            Self::V4(ip, udp) => Icrc::ipv4(
-                ip.as_bytes().try_into().ok()?,
-                udp.as_bytes().try_into().ok()?,
-                bth,
-            ),
-            Self::V6(ip, udp) => Icrc::ipv6(
-                ip.as_bytes().try_into().ok()?,
-                udp.as_bytes().try_into().ok()?,
-                bth,
-            ),
-        })
     }
 
     /// Adds the headers to a packet. `None` where there is no room for them.

@@ -6,13 +6,15 @@
 //! several small messages. So the first packet of a WRITE, which has a RETH, is at most followed by one other packet. Segmentation
 //! increments the IPv4 identification, which the ICRC covers, and sets the UDP checksum, which it does not cover.
 
+use crate::icrc::KernelCrc;
 use crate::path::Path;
 use crate::tx::{Packet, BELOW};
 use core::num::NonZeroU16;
 use kernel_ext::gfp::Gfp;
+use kernel_ext::net::packet_pages::PacketPages;
 use kernel_ext::net::{segments::PagedSkb, skb::MAX_SEGMENTS};
 use kernel_ext::room::Room;
-use roce::icrc;
+use roce::icrc::{self, Icrc, Prefix};
 use roce::run::{Segments, Slice};
 use roce::wire::{pad_len, Qpn, MAX_HEADERS};
 
@@ -51,8 +53,7 @@ impl Batch {
             .takes(next.udp_payload_len(), MAX_PACKETS, MAX_LEN)
     }
 
-    /// Adds a packet that the buffer [takes](Self::takes); `fill` writes the part of its payload from an offset on. Returns false
-    /// if memory is short.
+    /// Adds a packet that the buffer [takes](Self::takes); `fill` writes its payload. Returns false if memory is short.
     ///
     /// # Errors
     ///
@@ -61,20 +62,25 @@ impl Batch {
     pub(crate) fn add<E>(
         &mut self,
         path: &Path,
+        pages: &PacketPages,
         slice: &Slice,
-        fill: impl FnMut(u32, &mut Room<'_>) -> Result<(), E>,
+        fill: impl FnOnce(&mut Room<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        let before = self.buffer.len();
+        let len = slice.udp_payload_len();
         let identification = self.segments.count() as u16;
-        let written = write(path, &mut self.buffer, slice, identification, fill);
+        let written = path.prefix(len).and_then(|prefix| {
+            let prefix = prefix.identified(identification);
+            self.buffer.append(len, pages, Gfp::ATOMIC, |room| {
+                write(room, prefix, slice, fill)
+            })
+        });
         if let Some(Ok(())) = written {
-            self.segments.add(slice.udp_payload_len());
+            self.segments.add(len);
             if slice.headers.bth().opcode.ends() && self.buffer.len() >= FLUSH_LEN {
                 self.segments.close();
             }
             return Ok(true);
         }
-        self.buffer.truncate(before);
         self.segments.close();
         written.map_or(Ok(false), |written| written.map(|()| false))
     }
@@ -92,35 +98,23 @@ impl Batch {
     }
 }
 
-/// Appends the packet with this IPv4 identification to a buffer. `None` if memory is short; a part of the packet may have been
-/// written then, as after an error.
+/// Writes a packet with its ICRC; `prefix` is the part of the headers in front of it. If the payload has another length, the packet has too, and is dropped.
 #[inline]
 fn write<E>(
-    path: &Path,
-    buffer: &mut PagedSkb,
+    room: &mut Room<'_>,
+    prefix: Prefix,
     slice: &Slice,
-    identification: u16,
-    mut fill: impl FnMut(u32, &mut Room<'_>) -> Result<(), E>,
-) -> Option<Result<(), E>> {
-    let gfp = Gfp::ATOMIC;
+    fill: impl FnOnce(&mut Room<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     let mut head = [0; MAX_HEADERS];
     let head_len = slice.headers.write(slice.len, &mut head);
-    let head = head.get(..head_len)?;
-    let (bth, extensions) = head.split_first_chunk()?;
-    let network = path.network(slice.udp_payload_len(), identification)?;
-    let mut sum = network.icrc(bth)?;
-    sum.update(extensions);
-    buffer.write(head, gfp)?;
-    let payload = |at: usize, room: &mut Room<'_>| fill(at as u32, room);
-    let len = slice.len as usize;
-    if let Err(error) = buffer.fill(len, gfp, payload, |bytes| sum.update(bytes))? {
-        return Some(Err(error));
+    let _ = room.write(head.get(..head_len).unwrap_or(&[]));
+    fill(room)?;
+    let _ = room.write_zeros(pad_len(slice.len));
+    if room.left() == icrc::LEN {
+        let mut sum: Icrc<KernelCrc> = prefix.icrc(head[icrc::CONGESTION]);
+        sum.update(room.bytes());
+        let _ = room.write(&sum.finish());
     }
-    let mut tail = [0; 3 + icrc::LEN];
-    let pad = pad_len(slice.len);
-    sum.update(tail.get(..pad)?);
-    *tail.get_mut(pad..)?.first_chunk_mut()? = sum.finish();
-    buffer
-        .write(tail.get(..pad.checked_add(icrc::LEN)?)?, gfp)
-        .map(Ok)
+    Ok(())
 }

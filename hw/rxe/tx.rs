@@ -131,7 +131,8 @@ impl Packet {
         // An unfragmented packet needs no identification (RFC 6864).
         let network = path.network(skb.len(), 0).ok_or(ENOBUFS)?;
         if !loops_back && !self.sealed {
-            icrc::seal(&mut skb, |bth| network.icrc(bth)).ok_or(ENOBUFS)?;
+            let prefix = path.prefix(skb.len()).ok_or(ENOBUFS)?;
+            icrc::seal(&mut skb, prefix).ok_or(ENOBUFS)?;
         }
         network.push(&mut skb).ok_or(ENOBUFS)?;
         if let Some(size) = self.segment {

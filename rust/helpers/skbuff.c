@@ -95,33 +95,64 @@ __rust_helper u32 rust_helper_skb_cb_word(const struct sk_buff *skb)
 	return *(const u32 *)skb->cb;
 }
 
-/* The memory of a page fragment; NULL if it is not the processor's. */
-__rust_helper void *rust_helper_skb_frag_address(const struct sk_buff *skb, unsigned int index)
+/*
+ * The bytes behind an offset in the page fragments of a packet, of which at least one is there; how many of them lie in one
+ * fragment. NULL if they are not the processor's, or do not lie in fragments.
+ */
+__rust_helper const void *rust_helper_skb_in_frags(const struct sk_buff *skb, size_t offset, size_t *count)
 {
-	return skb_frag_address(&skb_shinfo(skb)->frags[index]);
+	const struct skb_shared_info *shared = skb_shinfo(skb);
+	const skb_frag_t *frag;
+
+	for (frag = shared->frags; frag != shared->frags + shared->nr_frags; frag++) {
+		const void *start;
+
+		if (offset >= skb_frag_size(frag)) {
+			offset -= skb_frag_size(frag);
+			continue;
+		}
+		*count = skb_frag_size(frag) - offset;
+		start = skb_frag_address(frag);
+		return start ? start + offset : NULL;
+	}
+	return NULL;
 }
 
-__rust_helper unsigned int rust_helper_skb_frag_size(const struct sk_buff *skb, unsigned int index)
+/* Pages for the data of packets; NULL if memory is short. They are no reserves, which would mark packets. */
+__rust_helper void *rust_helper_packet_pages_alloc(unsigned int order, gfp_t gfp)
 {
-	return skb_frag_size(&skb_shinfo(skb)->frags[index]);
-}
-
-/* Adds pages to a packet, as a fragment of which nothing is used yet; returns their address, or NULL. */
-__rust_helper void *rust_helper_skb_add_pages(struct sk_buff *skb, unsigned int order, gfp_t gfp)
-{
-	unsigned int count = skb_shinfo(skb)->nr_frags;
 	struct page *page;
 
-	if (count >= MAX_SKB_FRAGS)
-		return NULL;
-	if (order)
-		gfp = (gfp & ~__GFP_DIRECT_RECLAIM) | __GFP_COMP | __GFP_NOWARN;
+	gfp = (gfp & ~__GFP_DIRECT_RECLAIM) | __GFP_COMP | __GFP_NOWARN | __GFP_NOMEMALLOC;
 	page = alloc_pages(gfp, order);
-	if (!page)
-		return NULL;
-	skb_fill_page_desc(skb, count, page, 0, 0);
-	skb->truesize += PAGE_SIZE << order;
-	return page_address(page);
+	return page ? page_address(page) : NULL;
+}
+
+/* Whether nobody but the caller refers to such pages. If so, what others read of them was read before. */
+__rust_helper bool rust_helper_packet_pages_unused(const void *pages)
+{
+	if (page_ref_count(virt_to_page(pages)) != 1)
+		return false;
+	smp_acquire__after_ctrl_dep();
+	return true;
+}
+
+__rust_helper void rust_helper_packet_pages_put(const void *pages)
+{
+	put_page(virt_to_page(pages));
+}
+
+/* Adds bytes of such pages to a packet, as a fragment of which nothing is used yet; false if it has as many as it may have. */
+__rust_helper bool rust_helper_skb_add_frag(struct sk_buff *skb, const void *pages, size_t offset, unsigned int size)
+{
+	unsigned int count = skb_shinfo(skb)->nr_frags;
+
+	if (count >= MAX_SKB_FRAGS)
+		return false;
+	get_page(virt_to_page(pages));
+	skb_fill_page_desc(skb, count, virt_to_page(pages), offset, 0);
+	skb->truesize += size;
+	return true;
 }
 
 /* Appends the next bytes of the last fragment to a packet. */
@@ -134,15 +165,12 @@ __rust_helper void rust_helper_skb_extend_frag(struct sk_buff *skb, unsigned int
 	skb->data_len += len;
 }
 
-/* Shortens a packet, and drops a last fragment of which nothing is used. */
-__rust_helper void rust_helper_skb_truncate_frags(struct sk_buff *skb, unsigned int len)
+/* Drops the last fragment of a packet, of which nothing is used. */
+__rust_helper void rust_helper_skb_drop_empty_frag(struct sk_buff *skb)
 {
 	struct skb_shared_info *shared = skb_shinfo(skb);
 
-	if (pskb_trim(skb, len))
-		return;
-	if (shared->nr_frags && !skb_frag_size(&shared->frags[shared->nr_frags - 1]))
-		skb_frag_unref(skb, --shared->nr_frags);
+	skb_frag_unref(skb, --shared->nr_frags);
 }
 
 /*

@@ -9,6 +9,7 @@ pub mod header;
 pub mod netlink;
 pub mod notifier;
 pub mod ns;
+pub mod packet_pages;
 pub mod resolve;
 pub mod route;
 pub mod segments;

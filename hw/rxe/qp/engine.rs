@@ -9,7 +9,7 @@ use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
 use super::types::{Engine, Held, Qp, Queues, Receiver, Slots};
 use crate::backlog::{Origin, Taken};
-use crate::buffer::{Buffer, PayloadOffsets};
+use crate::buffer::{Arrived, Buffer, PayloadOffsets};
 use crate::check;
 use crate::limits;
 use crate::packet::{Arrival, Incoming, Payload};
@@ -22,7 +22,7 @@ use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
 use roce::run::{PacketRun, Slice};
 use roce::state::{Received, Run, Service, State, Time};
-use roce::wire::Packet;
+use roce::wire::{Bth, Packet};
 
 /// Packets that an engine sends, or requests that it flushes, in one run. The rest is left to the work item.
 pub(super) const BUDGET: u32 = 256;
@@ -247,7 +247,12 @@ impl Engine {
                     None
                 } else {
                     received = received.wrapping_add(1);
-                    check::accept(&qp.rxe, (qp.service, self.queues.partition), packet)
+                    let Queues {
+                        partition,
+                        prefixes,
+                        ..
+                    } = &mut self.queues;
+                    check::accept(&qp.rxe, (qp.service, *partition), packet, prefixes)
                 }
             };
             if let Some(incoming) = incoming {
@@ -358,13 +363,25 @@ impl Engine {
             own.is_some_and(|own| own.is_from_peer(buffer.source(), buffer.destination()));
         let taken = (qp.service, self.queues.partition);
         let mut gathered: Option<(PacketRun, PayloadOffsets)> = None;
+        let mut arrived = Arrived::after(counted);
         let mut next = first;
         for index in first..count {
-            let counts = index >= counted;
-            let Some(packet) = check::accept_part(&qp.rxe, taken, &buffer, index, counts) else {
+            let Some(head) = buffer.head(index, &mut self.queues.prefixes) else {
                 continue;
             };
-            let start = buffer.payload_at(index, &packet);
+            if let Some((run, offsets)) = &mut gathered {
+                // It belongs to the same queue pair, partition and service.
+                if offsets.has_room() && head.append_to(run) {
+                    arrived.add(&buffer, &head);
+                    offsets.push(head.payload_at(Bth::LEN));
+                    continue;
+                }
+            }
+            let accepted = check::accept_part(&qp.rxe, taken, &buffer, &head, &mut arrived);
+            let Some(packet) = accepted else {
+                continue;
+            };
+            let start = head.payload_at(packet.payload_offset());
             if let Some((run, offsets)) = &mut gathered {
                 if offsets.has_room() && run.append(&packet) {
                     offsets.push(start);
@@ -374,6 +391,7 @@ impl Engine {
             let new = (PacketRun::of(&packet), PayloadOffsets::new(start, &packet));
             if let Some((run, offsets)) = gathered.replace(new) {
                 if self.take_gathered(qp, &buffer, &run, &offsets, from_peer) == Received::Absent {
+                    arrived.count(&qp.rxe.counters);
                     let counted = counted.max(index.saturating_add(1));
                     self.held = Some(Held::Buffer {
                         buffer,
@@ -385,6 +403,7 @@ impl Engine {
             }
             next = index;
         }
+        arrived.count(&qp.rxe.counters);
         let received = match gathered {
             Some((run, offsets)) => self.take_gathered(qp, &buffer, &run, &offsets, from_peer),
             None => Received::Done,

@@ -8,6 +8,7 @@ use super::send_queue::SendQueue;
 use super::types::{Qp, Queues};
 use crate::ah::Av;
 use crate::backlog::Next;
+use crate::icrc::Prefixes;
 use crate::packet::Arrival;
 use crate::path::Path;
 use crate::pkeys::Partition;
@@ -54,6 +55,7 @@ impl Queues {
             recv,
             path: None,
             datagram_path: None,
+            prefixes: Prefixes::default(),
             access: Access::empty(),
             partition: Partition::Entry(0),
             moved: None,
@@ -161,7 +163,7 @@ impl QpOps<'_> {
         run: &PacketRun,
         av: Option<Arc<Av>>,
         more: bool,
-        mut fill: impl FnMut(&Queues, u32, u32, &mut Room<'_>) -> Result<(), E>,
+        mut fill: impl FnMut(&SendQueue, u32, u32, &mut Room<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let several = run.count() > 1 || more || self.queues.batch.is_some();
         let batches = several && av.is_none() && !self.queues.loops_back() && segmentation();
@@ -171,9 +173,9 @@ impl QpOps<'_> {
             if batches && self.add_to_batch(&slice, left, more, &mut fill)? {
                 continue;
             }
-            let queues = &*self.queues;
+            let send = &self.queues.send;
             let packet =
-                tx::Packet::build(&slice.headers, len, |room| fill(queues, offset, len, room))?;
+                tx::Packet::build(&slice.headers, len, |room| fill(send, offset, len, room))?;
             self.send(packet, av.clone());
         }
         if !more {
@@ -189,7 +191,7 @@ impl QpOps<'_> {
         slice: &Slice,
         left: u32,
         more: bool,
-        fill: &mut impl FnMut(&Queues, u32, u32, &mut Room<'_>) -> Result<(), E>,
+        fill: &mut impl FnMut(&SendQueue, u32, u32, &mut Room<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
         if !matches!(&self.queues.batch, Some(batch) if batch.takes(slice)) {
             self.flush();
@@ -206,18 +208,16 @@ impl QpOps<'_> {
             let expected = slice.udp_payload_len().saturating_mul(count);
             self.queues.batch = Batch::new(slice, expected);
         }
-        let Some(mut batch) = self.queues.batch.take() else {
+        let Queues {
+            send, path, batch, ..
+        } = &mut *self.queues;
+        let (Some(path), Some(batch)) = (path, batch) else {
             return Ok(false);
         };
-        let queues = &*self.queues;
-        let Some(path) = &queues.path else {
-            return Ok(false);
-        };
-        let added = batch.add(path, slice, |at, room| {
-            let len = room.left() as u32;
-            fill(queues, slice.offset.saturating_add(at), len, room)
+        let pages = &self.qp.rxe.pages;
+        let added = batch.add(path, pages, slice, |room| {
+            fill(send, slice.offset, slice.len, room)
         });
-        self.queues.batch = Some(batch);
         if !matches!(added, Ok(true)) {
             self.flush();
         }

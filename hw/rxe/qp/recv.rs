@@ -7,6 +7,7 @@ use super::direct;
 use super::ops::{flow_control, QpOps};
 use super::recv_queue::Current;
 use super::send::wc_status;
+use super::send_queue::SendQueue;
 use super::types::Queues;
 use crate::mr::{MrError, Region};
 use crate::packet::{Arrival, Payload};
@@ -320,7 +321,7 @@ impl<'p> RecvOps for QpOps<'p> {
             return Err(RespondError::Absent);
         }
         let qp = self.qp;
-        let fill = |_: &Queues, at: u32, len: u32, to: &mut Room<'_>| match &data {
+        let fill = |_: &SendQueue, at: u32, len: u32, to: &mut Room<'_>| match &data {
             Some(RegionPart { region, offset }) => {
                 let offset = offset.saturating_add(at);
                 region.copy_out(offset, len, to).map_err(|error| {

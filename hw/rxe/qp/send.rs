@@ -4,6 +4,7 @@
 
 use super::direct;
 use super::ops::QpOps;
+use super::send_queue::SendQueue;
 use super::types::{Qp, Queues};
 use crate::ah::Av;
 use crate::counters;
@@ -107,14 +108,14 @@ impl QpOps<'_> {
             }
             _ => None,
         };
-        let fill = |queues: &Queues, at: u32, len: u32, to: &mut Room<'_>| {
+        let fill = |send: &SendQueue, at: u32, len: u32, to: &mut Room<'_>| {
             if let Some(source) = &source {
                 let copied = source.copy_out(at, len, to);
                 return copied.map_err(|_| WcStatus::LocProtErr.into());
             }
-            let wqe = queues.send.get(index).ok_or(WcStatus::LocQpOpErr)?;
+            let wqe = send.get(index).ok_or(WcStatus::LocQpOpErr)?;
             let part = (offset.saturating_add(at), len);
-            gather(qp, wqe, queues.send.data(index), part, to)
+            gather(qp, wqe, send.data(index), part, to)
         };
         Ok(self.send_run(run, av, more, fill)?)
     }

@@ -14,6 +14,7 @@ use crate::cq::Cq;
 use crate::device::Rxe;
 use crate::doorbell::Deferred;
 use crate::flight::Flight;
+use crate::icrc::Prefixes;
 use crate::ids::PdId;
 use crate::mr::Region;
 use crate::mw::BinderId;
@@ -186,6 +187,8 @@ pub(crate) struct Queues {
     pub(super) path: Option<Path>,
     /// The path of the last datagram.
     pub(super) datagram_path: Option<Path>,
+    /// Parts of the ICRCs of received packets.
+    pub(super) prefixes: Prefixes,
     /// Access flags of the peer: `qp_access_flags`.
     pub(super) access: Access,
     /// The P_Keys of packets that the QP takes and sends.

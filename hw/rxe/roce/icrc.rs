@@ -31,6 +31,9 @@ pub const BTH_LEN: usize = 12;
 /// State of the CRC after the eight bytes of ones, which is the same for every packet.
 const SEED: u32 = 0xdebb_20e3;
 
+/// The polynomial, with its highest power in the lowest bit.
+const POLYNOMIAL: u32 = 0xedb8_8320;
+
 /// CRC-32 with the Ethernet polynomial, reflected (0xedb88320), without inversion at the start and the end: the
 /// kernel's `crc32_le()`.
 pub trait Crc32 {
@@ -38,7 +41,125 @@ pub trait Crc32 {
     fn update(state: u32, data: &[u8]) -> u32;
 }
 
-/// A partial ICRC: started with the headers, then updated with the rest of the packet.
+/// The state after `bits` zero bits. The CRC is linear: a difference of two states, or of a state and the next bytes, goes the same
+/// way.
+const fn forward(mut state: u32, bits: usize) -> u32 {
+    let mut bit = 0;
+    while bit < bits {
+        state = (state >> 1) ^ (POLYNOMIAL * (state & 1));
+        bit += 1;
+    }
+    state
+}
+
+/// The state before `bits` zero bits: the reverse of [`forward`].
+const fn backward(mut state: u32, bits: usize) -> u32 {
+    let mut bit = 0;
+    while bit < bits {
+        let odd = state >> 31;
+        state = ((state ^ (POLYNOMIAL * odd)) << 1) | odd;
+        bit += 1;
+    }
+    state
+}
+
+/// The state after a packet and its ICRC: that is the complement of the state before it.
+const COMPLETE: u32 = forward(u32::MAX, 8 * LEN);
+
+/// The byte of the base transport header with the bits that congestion changes.
+pub const CONGESTION: usize = 4;
+
+/// By the congestion bits and those beside them: the difference of the state at the start of the base transport header that makes
+/// them ones.
+const ONES_INSTEAD: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut bits = 0;
+    while bits < table.len() {
+        table[bits] = backward(!bits as u32 & 0xff, 8 * CONGESTION);
+        bits += 1;
+    }
+    table
+};
+
+/// By the bits of the IPv4 identification: the difference of the state after the UDP header that another bit makes.
+const IDENTIFICATION: [u32; 16] = {
+    const AT: usize = 4;
+    let mut table = [0; 16];
+    let mut bit = 0;
+    while bit < table.len() {
+        // The high byte is the first one.
+        let at = AT + 1 - bit / 8;
+        table[bit] = forward(1 << (bit % 8), 8 * (IPV4_LEN + UDP_LEN - at));
+        bit += 1;
+    }
+    table
+};
+
+/// What the IP and UDP headers contribute to the ICRC. Packets of one length between two ports have the same, but for the IPv4
+/// identification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix(u32);
+
+impl Prefix {
+    /// That of the headers of an IPv4 packet.
+    #[inline]
+    pub fn ipv4<C: Crc32>(ip: &[u8; IPV4_LEN], udp: &[u8; UDP_LEN]) -> Self {
+        let mut headers = [0; IPV4_LEN + UDP_LEN];
+        let (masked, masked_udp) = headers.split_at_mut(IPV4_LEN);
+        masked.copy_from_slice(ip);
+        masked[1] = 0xff; // type of service
+        masked[8] = 0xff; // time to live
+        masked[10] = 0xff; // header checksum
+        masked[11] = 0xff;
+        mask_udp(masked_udp, udp);
+        Self(C::update(SEED, &headers))
+    }
+
+    /// That of the headers of an IPv6 packet.
+    #[inline]
+    pub fn ipv6<C: Crc32>(ip: &[u8; IPV6_LEN], udp: &[u8; UDP_LEN]) -> Self {
+        let mut headers = [0; IPV6_LEN + UDP_LEN];
+        let (masked, masked_udp) = headers.split_at_mut(IPV6_LEN);
+        masked.copy_from_slice(ip);
+        masked[0] |= 0x0f; // traffic class, flow label
+        masked[1] = 0xff;
+        masked[2] = 0xff;
+        masked[3] = 0xff;
+        masked[7] = 0xff; // hop limit
+        mask_udp(masked_udp, udp);
+        Self(C::update(SEED, &headers))
+    }
+
+    /// That of the same IPv4 headers with an identification in which these bits are others.
+    #[inline]
+    pub const fn identified(self, difference: u16) -> Self {
+        let (mut state, mut left) = (self.0, difference);
+        while left != 0 {
+            state ^= IDENTIFICATION[left.trailing_zeros() as usize % IDENTIFICATION.len()];
+            left &= left - 1;
+        }
+        Self(state)
+    }
+
+    /// Starts the ICRC of a packet, of which `congestion` is the fifth byte of the base transport header.
+    #[inline]
+    pub const fn icrc<C: Crc32>(self, congestion: u8) -> Icrc<C> {
+        Icrc {
+            state: self.0 ^ ONES_INSTEAD[congestion as usize],
+            crc: PhantomData,
+        }
+    }
+}
+
+#[inline]
+fn mask_udp(masked: &mut [u8], udp: &[u8; UDP_LEN]) {
+    masked.copy_from_slice(udp);
+    masked[6] = 0xff; // checksum
+    masked[7] = 0xff;
+}
+
+/// A partial ICRC: started with the [headers](Prefix) in front of a packet, then updated with the packet, from its base transport
+/// header on.
 #[derive(Debug)]
 pub struct Icrc<C: Crc32> {
     state: u32,
@@ -46,52 +167,8 @@ pub struct Icrc<C: Crc32> {
 }
 
 impl<C: Crc32> Icrc<C> {
-    /// Starts with the headers of an IPv4 packet.
-    #[inline]
-    pub fn ipv4(ip: &[u8; IPV4_LEN], udp: &[u8; UDP_LEN], bth: &[u8; BTH_LEN]) -> Self {
-        let mut masked = *ip;
-        masked[1] = 0xff; // type of service
-        masked[8] = 0xff; // time to live
-        masked[10] = 0xff; // header checksum
-        masked[11] = 0xff;
-        Self::begin(&masked, udp, bth)
-    }
-
-    /// Starts with the headers of an IPv6 packet.
-    #[inline]
-    pub fn ipv6(ip: &[u8; IPV6_LEN], udp: &[u8; UDP_LEN], bth: &[u8; BTH_LEN]) -> Self {
-        let mut masked = *ip;
-        masked[0] |= 0x0f; // traffic class, flow label
-        masked[1] = 0xff;
-        masked[2] = 0xff;
-        masked[3] = 0xff;
-        masked[7] = 0xff; // hop limit
-        Self::begin(&masked, udp, bth)
-    }
-
-    #[inline]
-    fn begin(masked_ip: &[u8], udp: &[u8; UDP_LEN], bth: &[u8; BTH_LEN]) -> Self {
-        let mut transport = [0; UDP_LEN + BTH_LEN];
-        let (masked_udp, masked_bth) = transport.split_at_mut(UDP_LEN);
-        masked_udp.copy_from_slice(udp);
-        masked_bth.copy_from_slice(bth);
-        transport[6] = 0xff; // UDP checksum
-        transport[7] = 0xff;
-        transport[UDP_LEN + 4] = 0xff; // FECN, BECN, reserved
-
-        // In one piece: a call of the CRC saves the registers of the FPU.
-        let mut headers = [0; IPV6_LEN + UDP_LEN + BTH_LEN];
-        let (ip, rest) = headers.split_at_mut(masked_ip.len().min(IPV6_LEN));
-        ip.copy_from_slice(masked_ip);
-        rest[..UDP_LEN + BTH_LEN].copy_from_slice(&transport);
-        let len = ip.len() + UDP_LEN + BTH_LEN;
-        Self {
-            state: C::update(SEED, &headers[..len]),
-            crc: PhantomData,
-        }
-    }
-
-    /// Adds the next piece of the packet: extension headers, payload or pad bytes.
+    /// Adds the next piece of the packet: headers, payload or pad bytes. Congestion bits and those beside them are those of the packet,
+    /// and count as ones.
     #[inline]
     pub fn update(&mut self, data: &[u8]) {
         self.state = C::update(self.state, data);
@@ -101,6 +178,12 @@ impl<C: Crc32> Icrc<C> {
     #[inline]
     pub fn update_by(&mut self, crc: impl FnOnce(u32) -> u32) {
         self.state = crc(self.state);
+    }
+
+    /// Whether the ICRC is correct, of a packet that was added with it.
+    #[inline]
+    pub const fn is_complete(&self) -> bool {
+        self.state == COMPLETE
     }
 
     /// The four bytes at the end of the packet.

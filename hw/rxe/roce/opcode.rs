@@ -215,6 +215,15 @@ pub struct UnknownOpcode(pub u8);
 /// No payload at all.
 const NONE: PayloadRule = PayloadRule::Exactly(0);
 
+/// What stands in the place of a code that the table does not have.
+const NO_ROW: Properties = Properties {
+    service: Service::Rc,
+    kind: Kind::Reserved,
+    position: Position::Only,
+    layout: Layout::Bare,
+    payload: NONE,
+};
+
 /// Defines [`Opcode`] and its properties from the rows of the table.
 macro_rules! table {
     ($($name:ident $code:literal $service:ident $kind:ident $position:ident $layout:ident
@@ -236,30 +245,20 @@ macro_rules! table {
             /// All opcodes, in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The opcode's row of the table.
-            #[inline]
-            pub const fn properties(self) -> &'static Properties {
-                match self {
-                    $(
-                        Self::$name => &Properties {
-                            service: Service::$service,
-                            kind: Kind::$kind,
-                            position: Position::$position,
-                            layout: Layout::$layout,
-                            payload: $payload,
-                        },
-                    )*
-                }
-            }
-
-            /// The opcode with this code, if there is one.
-            #[inline]
-            pub const fn from_code(code: u8) -> Option<Self> {
-                match code {
-                    $($code => Some(Self::$name),)*
-                    _ => None,
-                }
-            }
+            /// The rows of the table, by code. Codes that it does not have are none of an opcode.
+            const ROWS: [Properties; 256] = {
+                let mut rows = [NO_ROW; 256];
+                $(
+                    rows[$code] = Properties {
+                        service: Service::$service,
+                        kind: Kind::$kind,
+                        position: Position::$position,
+                        layout: Layout::$layout,
+                        payload: $payload,
+                    };
+                )*
+                rows
+            };
         }
     };
 }
@@ -318,11 +317,38 @@ table! {
     Cnp                      0x81  Cnp     Notification      Only     Bare             Exactly(16);
 }
 
+/// The opcodes, by code.
+static BY_CODE: [Option<Opcode>; 256] = {
+    let mut by_code = [None; 256];
+    let mut index = 0;
+    while index < Opcode::ALL.len() {
+        let opcode = Opcode::ALL[index];
+        by_code[opcode.code() as usize] = Some(opcode);
+        index += 1;
+    }
+    by_code
+};
+
+/// Their properties, by code.
+static PROPERTIES: [Properties; 256] = Opcode::ROWS;
+
 impl Opcode {
     /// The code on the wire.
     #[inline]
     pub const fn code(self) -> u8 {
         self as u8
+    }
+
+    /// The opcode's row of the table.
+    #[inline]
+    pub const fn properties(self) -> &'static Properties {
+        &PROPERTIES[self.code() as usize]
+    }
+
+    /// The opcode with this code, if there is one.
+    #[inline]
+    pub const fn from_code(code: u8) -> Option<Self> {
+        BY_CODE[code as usize]
     }
 
     /// The opcode of a SEND packet; `None` where the service has no such packet (only a reliable connection has SEND

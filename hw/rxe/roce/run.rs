@@ -15,6 +15,7 @@
 //!            RDMA WRITE Last,   PSN 9,        808 bytes, ImmDt
 //! ```
 
+use crate::cursor::Writer;
 use crate::icrc;
 use crate::mtu::Mtu;
 use crate::opcode::{Kind, Opcode, Position, Service};
@@ -174,6 +175,44 @@ impl PacketRun {
         true
     }
 
+    /// Adds the next received packet, if it is one in the middle of the message that has nothing to tell but its PSN; returns whether
+    /// it is. `bth` is its base transport header, `udp_payload_len` its length with the ICRC, which is correct.
+    ///
+    /// The same as to parse the packet and to [append](Self::append) it: of the packets that this returns false for, some others can be
+    /// appended.
+    #[inline]
+    pub fn append_middle(&mut self, bth: &[u8; Bth::LEN], udp_payload_len: usize) -> bool {
+        let len = self.mtu.bytes();
+        if !self.goes_on() || udp_payload_len != Bth::LEN + len as usize + icrc::LEN {
+            return false;
+        }
+        let headers = self.packet.headers();
+        let have = *headers.bth();
+        let (Some(middle), Some(payload_len)) = (
+            opcode_of(have.opcode, false, false),
+            self.payload_len().checked_add(len),
+        ) else {
+            return false;
+        };
+        let next = Bth {
+            psn: have.psn.add(self.count()),
+            migrated: have.migrated,
+            ..Bth::new(middle, have.pkey, have.dest_qpn, have.psn)
+        };
+        let mut expected = [0; Bth::LEN];
+        next.write(len, &mut Writer::new(&mut expected));
+        if *bth != expected {
+            return false;
+        }
+        let bth = Bth {
+            solicited: false,
+            ..have
+        };
+        let count = self.count().saturating_add(1);
+        self.packet = Packet::run(Headers::like(bth, headers), payload_len, count);
+        true
+    }
+
     /// The packet that describes the run.
     #[inline]
     pub const fn packet(&self) -> &Packet {
@@ -218,7 +257,7 @@ impl PacketRun {
         bth.ack_req &= last;
         bth.solicited &= last;
         Slice {
-            headers: Headers::new(bth, &Parts::of(headers)),
+            headers: Headers::like(bth, headers),
             offset,
             len: self
                 .payload_len()

@@ -193,6 +193,19 @@ impl Headers {
         Self { bth, ext }
     }
 
+    /// Makes headers: `bth`, and the extension headers of its opcode, which are those of `other` if it has them.
+    #[inline]
+    pub(crate) fn like(bth: Bth, other: &Self) -> Self {
+        match bth.opcode.layout() {
+            Layout::Bare => Self {
+                bth,
+                ext: Ext::Bare,
+            },
+            layout if layout == other.opcode().layout() => Self { bth, ..*other },
+            _ => Self::new(bth, &Parts::of(other)),
+        }
+    }
+
     /// The base transport header.
     #[inline]
     pub const fn bth(&self) -> &Bth {

@@ -7,35 +7,33 @@
 
 use super::{
     header::{IpHeader, Ipv4Header, Ipv6Header, UdpHeader},
+    packet_pages::PacketPages,
     skb::{SkBuff, MAX_SEGMENTS},
 };
 use crate::{bindings, gfp::Gfp, room::Room};
 use core::{mem::MaybeUninit, num::NonZeroU16, ptr, slice};
-use kernel::{page::PAGE_SIZE, prelude::*};
-
-/// The maximum order of a fragment's pages: the largest one for which the page allocator has per-CPU lists.
-const MAX_ORDER: u32 = bindings::PAGE_ALLOC_COSTLY_ORDER;
+use kernel::prelude::*;
 
 /// A new packet whose data lies in pages, which are added as it is written.
 ///
 /// # Invariants
 ///
-/// Only this packet refers to the pages. `place` is the end of the written bytes in the last fragment; its pages have `room` more
-/// bytes from there on, and `room` is 0 if there is no fragment. The length of the packet is that of its written bytes.
+/// `place` is the end of the written bytes in the last fragment; `room` more bytes from there on are nobody else's, and `room` is 0 if
+/// there is no fragment. The length of the packet is that of its written bytes. `empty`: the last fragment has none of them.
 pub struct PagedSkb {
     skb: SkBuff,
     place: *mut MaybeUninit<u8>,
     room: usize,
+    empty: bool,
     /// The expected length.
     expected: usize,
 }
 
-// SAFETY: As `SkBuff`; `self` owns the pages.
+// SAFETY: As `SkBuff`; the bytes behind `place` are only `self`'s.
 unsafe impl Send for PagedSkb {}
 
 impl PagedSkb {
-    /// Allocates a packet without data, with `headroom` bytes for headers. Fragments for the `expected` length are no larger than they
-    /// need to be.
+    /// Allocates a packet without data, with `headroom` bytes for headers. It will probably have the `expected` length.
     ///
     /// # Errors
     ///
@@ -46,6 +44,7 @@ impl PagedSkb {
             skb: SkBuff::alloc(headroom.into(), 0, gfp)?,
             place: ptr::null_mut(),
             room: 0,
+            empty: false,
             expected,
         })
     }
@@ -62,101 +61,79 @@ impl PagedSkb {
         self.len() == 0
     }
 
-    /// Adds a fragment. `None` if memory is short, or the packet has as many as it may have.
-    fn grow(&mut self, gfp: Gfp<'_>) -> Option<()> {
-        let add = |order| {
-            // SAFETY: The flags fit the context, by their type; `self` owns the packet, which is not shared.
-            unsafe { bindings::skb_add_pages(self.skb.as_raw(), order, gfp.as_raw()) }
-        };
+    /// Adds a fragment for at least `len` bytes. `None` if memory is short, or the packet has as many as it may have.
+    fn grow(&mut self, len: usize, pages: &PacketPages, gfp: Gfp<'_>) -> Option<()> {
+        self.drop_empty();
         // A packet that becomes longer than expected doubles its length.
         let wanted = match self.expected.saturating_sub(self.len()) {
             0 => self.len(),
             left => left,
         };
-        let pages = wanted.div_ceil(PAGE_SIZE).max(1);
-        // One page too many costs less than another fragment.
-        let order = pages.saturating_add(1).ilog2().min(MAX_ORDER);
-        let order = if pages == 1 { 0 } else { order };
-        let (start, order) = [order, 0]
-            .into_iter()
-            .map(|order| (add(order), order))
-            .find(|(start, _)| !start.is_null())?;
-        // INVARIANT: Nothing in the pages is written yet.
-        self.place = start.cast();
-        self.room = PAGE_SIZE << order;
+        let (place, room) = pages.take((len, wanted), gfp, |part| {
+            let (block, size) = (part.block.cast_const(), part.len as u32);
+            // SAFETY: `self` owns the packet, which is not shared. The block are pages to which the caller refers.
+            let added = unsafe {
+                bindings::skb_add_frag(self.skb.as_raw(), block.cast(), part.offset, size)
+            };
+            added.then_some((part.block.wrapping_add(part.offset), part.len))
+        })?;
+        // INVARIANT: Nothing of the part is written yet, and nobody else refers to it.
+        self.place = place.cast();
+        self.room = room;
+        self.empty = true;
         Some(())
     }
 
-    /// Records that the next `len` bytes of the last fragment were written.
-    ///
-    /// # Safety
-    ///
-    /// They were, and there is room for them.
+    /// Drops the last fragment, if nothing is written to it.
+    fn drop_empty(&mut self) {
+        // INVARIANT: Nothing more is written to the last fragment.
+        self.room = 0;
+        if core::mem::take(&mut self.empty) {
+            // SAFETY: `self` owns the packet, which is not shared, and whose last fragment has no bytes.
+            unsafe { bindings::skb_drop_empty_frag(self.skb.as_raw()) };
+        }
+    }
+
+    /// Lets `write` write the next `len` bytes, which lie in one fragment. `None` if memory is short, or if not all of them are written;
+    /// the packet is as before then, as after an error.
     #[inline]
-    unsafe fn advance(&mut self, len: usize) {
-        // SAFETY: By the safety requirements there is a fragment, with as many bytes behind those that are used.
+    pub fn append<E>(
+        &mut self,
+        len: usize,
+        pages: &PacketPages,
+        gfp: Gfp<'_>,
+        write: impl FnOnce(&mut Room<'_>) -> Result<(), E>,
+    ) -> Option<Result<(), E>> {
+        if self.room < len {
+            self.grow(len, pages, gfp)?;
+        }
+        if len == 0 {
+            return Some(Ok(()));
+        }
+        // SAFETY: By the type invariants the last fragment has as many bytes there, which are nobody else's.
+        let bytes = unsafe { slice::from_raw_parts_mut(self.place, len) };
+        let start = bytes.as_ptr();
+        let mut room = Room::new(bytes);
+        if let Err(error) = write(&mut room) {
+            return Some(Err(error));
+        }
+        // `write` may have replaced the room by another one.
+        if room.start() != start.cast() || room.left() != 0 {
+            return None;
+        }
+        // SAFETY: There is a last fragment, with `len` bytes behind those that are used.
         unsafe { bindings::skb_extend_frag(self.skb.as_raw(), len as u32) };
         // INVARIANT: As many bytes were initialised.
         self.place = self.place.wrapping_add(len);
         self.room = self.room.wrapping_sub(len);
-    }
-
-    /// Calls `write` for the next `len` bytes, in pieces: with the offset of a piece in them, and the piece, which it must fill.
-    /// Then calls `seen` with the piece. `None` if memory is short, or if a piece was not filled; some of the bytes may have been
-    /// written then, as after an error.
-    pub fn fill<E>(
-        &mut self,
-        len: usize,
-        gfp: Gfp<'_>,
-        mut write: impl FnMut(usize, &mut Room<'_>) -> Result<(), E>,
-        mut seen: impl FnMut(&[u8]),
-    ) -> Option<Result<(), E>> {
-        let mut done = 0usize;
-        while done < len {
-            if self.room == 0 {
-                self.grow(gfp)?;
-            }
-            let size = self.room.min(len.wrapping_sub(done));
-            // SAFETY: By the type invariants the last fragment has as many bytes there, which are nobody else's.
-            let piece = unsafe { slice::from_raw_parts_mut(self.place, size) };
-            let start = piece.as_ptr();
-            let mut room = Room::new(piece);
-            if let Err(error) = write(done, &mut room) {
-                return Some(Err(error));
-            }
-            // `write` may have replaced the room by another one.
-            if room.start() != start.cast() || room.left() != 0 {
-                return None;
-            }
-            seen(room.bytes());
-            // SAFETY: The room was filled.
-            unsafe { self.advance(size) };
-            done = done.wrapping_add(size);
-        }
+        self.empty = false;
         Some(Ok(()))
-    }
-
-    /// Writes the next bytes. `None` where memory is short; some of the bytes may be written then.
-    #[inline]
-    pub fn write(&mut self, bytes: &[u8], gfp: Gfp<'_>) -> Option<()> {
-        let write = |offset: usize, room: &mut Room<'_>| {
-            let rest = bytes.get(offset..).ok_or(EINVAL)?;
-            room.write(rest.get(..room.left()).ok_or(EINVAL)?)
-        };
-        self.fill(bytes.len(), gfp, write, |_| {})?.ok()
-    }
-
-    /// Drops all written bytes but the first `len`, if there are more.
-    pub fn truncate(&mut self, len: usize) {
-        // INVARIANT: Nothing more is written to the last fragment.
-        self.room = 0;
-        // SAFETY: `self` owns the packet, which is not shared. It becomes shorter, which needs no memory.
-        unsafe { bindings::skb_truncate_frags(self.skb.as_raw(), len.min(self.len()) as u32) };
     }
 
     /// The packet.
     #[inline]
-    pub fn finish(self) -> SkBuff {
+    pub fn finish(mut self) -> SkBuff {
+        self.drop_empty();
         self.skb
     }
 }

@@ -326,31 +326,18 @@ impl SkBuff {
     #[inline]
     fn piece(&self, offset: usize, len: usize) -> Option<SharedBytes<'_>> {
         let linear = self.headlen();
-        let Some(mut start) = offset.checked_sub(linear) else {
+        let Some(start) = offset.checked_sub(linear) else {
             let bytes = self.data().get(offset..offset.checked_add(len)?)?;
             return Some(bytes.into());
         };
-        // SAFETY: The packet is valid, and its data has the structure behind it.
-        let count = unsafe { (*bindings::skb_shinfo(self.as_raw())).nr_frags };
-        for index in 0..u32::from(count) {
-            // SAFETY: There is such a fragment.
-            let size = unsafe { bindings::skb_frag_size(self.as_raw(), index) } as usize;
-            let Some(rest) = size.checked_sub(start).filter(|rest| *rest > 0) else {
-                start = start.wrapping_sub(size);
-                continue;
-            };
-            if rest < len {
-                return None;
-            }
-            // SAFETY: As above.
-            let bytes = unsafe { bindings::skb_frag_address(self.as_raw(), index) }.cast::<u8>();
-            if bytes.is_null() {
-                return None;
-            }
-            // SAFETY: The fragment has `rest` bytes behind `start`, in memory of this machine, as long as the packet.
-            return Some(unsafe { SharedBytes::from_raw(bytes.wrapping_add(start), len) });
+        let mut rest = 0;
+        // SAFETY: The packet is valid.
+        let bytes = unsafe { bindings::skb_in_frags(self.as_raw(), start, &mut rest) };
+        if bytes.is_null() || rest < len {
+            return None;
         }
-        None
+        // SAFETY: The fragment has `rest` bytes there, in memory of this machine, as long as the packet.
+        Some(unsafe { SharedBytes::from_raw(bytes.cast(), len) })
     }
 
     /// Calls `f` with the pieces of `len` bytes at `offset`. A packet that was sent on this machine may have pages of its sender, who

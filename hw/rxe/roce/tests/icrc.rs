@@ -3,7 +3,7 @@
 //! The invariant CRC: frames of other implementations, and the fields that it covers.
 
 use proptest::prelude::*;
-use roce::icrc::{Crc32, Icrc, BTH_LEN, IPV4_LEN, IPV6_LEN, LEN, UDP_LEN};
+use roce::icrc::{Crc32, Icrc, Prefix, BTH_LEN, IPV4_LEN, IPV6_LEN, LEN, UDP_LEN};
 
 /// The polynomial bit by bit, as in the specification.
 struct Bitwise;
@@ -29,30 +29,38 @@ impl Crc32 for Fast {
     }
 }
 
-/// The ICRC of a packet that begins with its IP header; the ICRC at its end is ignored.
-fn icrc<C: Crc32>(packet: &[u8]) -> [u8; LEN] {
-    fn part<const N: usize>(bytes: &[u8]) -> &[u8; N] {
-        bytes[..N].try_into().unwrap()
-    }
-    let body = &packet[..packet.len() - LEN];
-    let (mut icrc, rest) = match body[0] >> 4 {
+fn part<const N: usize>(bytes: &[u8]) -> &[u8; N] {
+    bytes[..N].try_into().unwrap()
+}
+
+/// What the IP and UDP headers at the start of a packet contribute, and the packet behind them.
+fn prefix<C: Crc32>(packet: &[u8]) -> (Prefix, &[u8]) {
+    match packet[0] >> 4 {
         4 => {
-            let (ip, rest) = body.split_at(IPV4_LEN);
-            (
-                Icrc::<C>::ipv4(part(ip), part(rest), part(&rest[UDP_LEN..])),
-                rest,
-            )
+            let (ip, rest) = packet.split_at(IPV4_LEN);
+            (Prefix::ipv4::<C>(part(ip), part(rest)), &rest[UDP_LEN..])
         }
         _ => {
-            let (ip, rest) = body.split_at(IPV6_LEN);
-            (
-                Icrc::<C>::ipv6(part(ip), part(rest), part(&rest[UDP_LEN..])),
-                rest,
-            )
+            let (ip, rest) = packet.split_at(IPV6_LEN);
+            (Prefix::ipv6::<C>(part(ip), part(rest)), &rest[UDP_LEN..])
         }
-    };
-    icrc.update(&rest[UDP_LEN + BTH_LEN..]);
+    }
+}
+
+/// The ICRC of a packet that begins with its IP header; the ICRC at its end is ignored.
+fn icrc<C: Crc32>(packet: &[u8]) -> [u8; LEN] {
+    let (prefix, rest) = prefix::<C>(&packet[..packet.len() - LEN]);
+    let mut icrc = prefix.icrc::<C>(rest[4]);
+    icrc.update(rest);
     icrc.finish()
+}
+
+/// Whether the ICRC at the end of such a packet is correct.
+fn is_complete(packet: &[u8]) -> bool {
+    let (prefix, rest) = prefix::<Fast>(packet);
+    let mut icrc = prefix.icrc::<Fast>(rest[4]);
+    icrc.update(rest);
+    icrc.is_complete()
 }
 
 /// A congestion notification packet captured from a ConnectX-4 Lx; from scapy's
@@ -96,6 +104,7 @@ fn frames_that_others_made() {
         let expected = &frame[frame.len() - LEN..];
         assert_eq!(icrc::<Bitwise>(frame), expected);
         assert_eq!(icrc::<Fast>(frame), expected);
+        assert!(is_complete(frame));
     }
 }
 
@@ -143,7 +152,13 @@ fn every_bit_counts_but_those_that_routers_change() {
                     invisible,
                     "byte {byte}, bit {bit}"
                 );
+                assert_eq!(is_complete(&changed), invisible);
             }
+        }
+        for byte in frame.len() - LEN..frame.len() {
+            let mut changed = frame.to_vec();
+            changed[byte] ^= 1;
+            assert!(!is_complete(&changed));
         }
     }
 }
@@ -158,12 +173,48 @@ proptest! {
         bth in any::<[u8; BTH_LEN]>(),
         pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8),
     ) {
-        let mut whole = Icrc::<Bitwise>::ipv4(&ip, &udp, &bth);
+        let mut whole: Icrc<Bitwise> = Prefix::ipv4::<Bitwise>(&ip, &udp).icrc(bth[4]);
+        whole.update(&bth);
         whole.update(&pieces.concat());
-        let mut in_pieces = Icrc::<Fast>::ipv4(&ip, &udp, &bth);
+        let mut in_pieces: Icrc<Fast> = Prefix::ipv4::<Fast>(&ip, &udp).icrc(bth[4]);
+        in_pieces.update(&bth);
         for piece in &pieces {
             in_pieces.update(piece);
         }
         prop_assert_eq!(whole.finish(), in_pieces.finish());
+    }
+
+    /// Of headers that differ in the identification alone, one follows from the other.
+    // concerns rows 3.016
+    #[test]
+    fn identifications_follow_from_each_other(
+        ip in any::<[u8; IPV4_LEN]>(),
+        udp in any::<[u8; UDP_LEN]>(),
+        other in any::<u16>(),
+    ) {
+        let mut changed = ip;
+        changed[4..6].copy_from_slice(&other.to_be_bytes());
+        let difference = u16::from_be_bytes([ip[4], ip[5]]) ^ other;
+        prop_assert_eq!(
+            Prefix::ipv4::<Fast>(&ip, &udp).identified(difference),
+            Prefix::ipv4::<Bitwise>(&changed, &udp)
+        );
+    }
+
+    /// The congestion bits and those beside them count as ones, as if the packet had ones.
+    // concerns rows 3.016
+    #[test]
+    fn congestion_counts_as_ones(prefix in any::<[u8; IPV6_LEN + UDP_LEN]>(), bth in any::<[u8; BTH_LEN]>()) {
+        let (ip, udp) = prefix.split_at(IPV6_LEN);
+        let prefix = Prefix::ipv6::<Fast>(part(ip), part(udp));
+        let icrc = |bth: &[u8; BTH_LEN]| {
+            let mut icrc: Icrc<Bitwise> = prefix.icrc(bth[4]);
+            icrc.update(bth);
+            icrc.finish()
+        };
+        let mut ones = bth;
+        ones[4] = 0xff;
+        // With ones in their place nothing is exchanged.
+        prop_assert_eq!(icrc(&bth), icrc(&ones));
     }
 }

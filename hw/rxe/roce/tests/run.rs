@@ -8,7 +8,9 @@ use roce::opcode::{Kind, Opcode, Position, Service, Tail};
 use roce::pkey::Pkey;
 use roce::psn::{Msn, Psn};
 use roce::run::{PacketRun, Segments};
-use roce::wire::{Aeth, Bth, Headers, Ieth, ImmDt, NakCode, Packet, Parts, Qpn, Reth, Syndrome};
+use roce::wire::{
+    Aeth, Bth, Headers, Ieth, ImmDt, NakCode, Packet, Parts, Qpn, Reth, Syndrome, MAX_HEADERS,
+};
 
 /// A message in packets, as an engine that knows no runs sends it.
 #[derive(Clone, Debug)]
@@ -138,6 +140,35 @@ proptest! {
         packets[wrong] = Packet::new(Headers::new(bth, &fields), len);
         prop_assert!(joined(&packets).is_none());
         prop_assert!(wrong == 1 || joined(&packets[..wrong]).is_some());
+    }
+}
+
+proptest! {
+    /// What joins a run by its bytes joins it parsed too, with the same result; what is plainly the next packet does join.
+    #[test]
+    fn a_packet_joins_by_its_bytes_as_it_does_parsed(
+        message in message(),
+        flips in prop::collection::vec((0..MAX_HEADERS, 0..8u32), 0..3),
+        longer in -1..=1isize,
+    ) {
+        let Message { packets, .. } = message;
+        let mut run = PacketRun::of(&packets[0]);
+        for packet in &packets[1..] {
+            let mut head = [0; MAX_HEADERS];
+            packet.headers().write(packet.payload_len(), &mut head);
+            flips.iter().for_each(|&(byte, bit)| head[byte] ^= 1 << bit);
+            let len = packet.udp_payload_len().saturating_add_signed(4 * longer);
+            let (mut by_bytes, mut parsed) = (run, run);
+            if by_bytes.append_middle(head.first_chunk().unwrap(), len) {
+                prop_assert!(parsed.append(&Packet::parse(&head, len).unwrap()));
+                prop_assert_eq!(by_bytes.packet(), parsed.packet());
+            } else {
+                let intact = longer == 0 && flips.iter().all(|&(byte, _)| byte >= Bth::LEN);
+                let middle = packet.headers().opcode().position() == Position::Middle;
+                prop_assert!(flips.len() == 2 || !intact || !middle);
+            }
+            prop_assert!(run.append(packet));
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use kernel_ext::{
         header::{Be16, IpHeader, Ipv4Header, Ipv6Header, UdpHeader, IPPROTO_UDP, IP_DF},
         notifier,
         ns::NetNamespace,
+        packet_pages::PacketPages,
         route::{Flow4, Flow6, Route4, Route6},
         segments::PagedSkb,
         skb::{InFlight, SkBuff},
@@ -217,58 +218,101 @@ fn limits() -> Result {
     Ok(())
 }
 
-/// Puts the payload three times into pages, in pieces.
-fn three_payloads() -> Result<SkBuff> {
+/// Puts the payload three times into pages.
+fn three_payloads(pages: &PacketPages) -> Result<SkBuff> {
     const LEN: usize = PAYLOAD.len();
-    let mut packet = PagedSkb::alloc(128, 3 * LEN, Gfp::ATOMIC)?;
+    let gfp = Gfp::ATOMIC;
+    let mut packet = PagedSkb::alloc(128, 2 * LEN, gfp)?;
     check!(packet.is_empty());
-    packet.write(PAYLOAD, Gfp::ATOMIC).ok_or(EINVAL)?;
-    let mut seen = 0;
-    let write = |_, room: &mut Room<'_>| room.write(PAYLOAD);
-    let written = packet.fill(LEN, Gfp::ATOMIC, write, |bytes| {
-        seen += usize::from(bytes == PAYLOAD);
-    });
-    check!(written == Some(Ok(())) && seen == 1 && packet.len() == 2 * LEN);
-    // A piece that is not filled is not written.
-    let lacking = |_, _: &mut Room<'_>| Ok::<(), Error>(());
-    check!(packet.fill(LEN, Gfp::ATOMIC, lacking, |_| {}).is_none());
-    let failing = |_, _: &mut Room<'_>| Err(EIO);
-    check!(packet.fill(LEN, Gfp::ATOMIC, failing, |_| {}) == Some(Err(EIO)));
-    check!(packet.len() == 2 * LEN);
-    packet.write(&[1; 100], Gfp::ATOMIC).ok_or(EINVAL)?;
-    packet.truncate(2 * LEN);
-    packet.write(PAYLOAD, Gfp::ATOMIC).ok_or(EINVAL)?;
+    let lacking = |room: &mut Room<'_>| room.write(&PAYLOAD[1..]);
+    let failing = |_: &mut Room<'_>| Err(EIO);
+    for count in 0..3 {
+        check!(packet.len() == count * LEN);
+        // Nothing is added where not all bytes are written.
+        check!(packet.append(LEN, pages, gfp, lacking).is_none());
+        check!(packet.append(LEN, pages, gfp, failing) == Some(Err(EIO)));
+        let written = packet.append(LEN, pages, gfp, |room| room.write(PAYLOAD));
+        check!(written == Some(Ok(())));
+    }
+    check!(packet.append(0, pages, gfp, |_| Ok::<(), Error>(())) == Some(Ok(())));
     Ok(packet.finish())
 }
 
-/// Data of many fragments, and what is left of it when it is truncated.
+/// A packet with so many pieces of `LEN` bytes, all of one value.
+fn pieces<const LEN: usize>(pages: &PacketPages, value: u8, count: usize) -> Result<SkBuff> {
+    let mut packet = PagedSkb::alloc(0, 1, Gfp::ATOMIC)?;
+    for _ in 0..count {
+        let written = packet.append(LEN, pages, Gfp::ATOMIC, |room| {
+            while room.left() != 0 {
+                let bytes = [value; 64];
+                room.write(bytes.get(..room.left()).unwrap_or(&bytes))?;
+            }
+            Ok(())
+        });
+        written.ok_or(EINVAL)??;
+    }
+    check!(packet.len() == count * LEN);
+    Ok(packet.finish())
+}
+
+/// The address of the first byte of a packet in pages.
+fn address(packet: &SkBuff) -> Result<*const u8> {
+    let mut address = core::ptr::null();
+    packet.for_each_slice(0, 1, |bytes| address = bytes.as_ptr())?;
+    Ok(address)
+}
+
+/// Whether all bytes of a packet have a value.
+fn has_only(packet: &SkBuff, value: u8) -> bool {
+    let mut only = true;
+    let read = packet.for_each_slice(0, packet.len(), |bytes| {
+        only &= bytes.iter().all(|byte| *byte == value);
+    });
+    read.is_ok() && only
+}
+
+/// Pages are used again when no packet refers to them any more, and only then.
 fn pages() -> Result {
     const LEN: usize = 3000;
+    const BLOCK: usize = PAGE_SIZE << 3;
+    let pages = PacketPages::new()?;
+    let first = pieces::<LEN>(&pages, 1, 20)?;
+    let place = address(&first)?;
+    let mut held = KVec::new();
+    for value in 2..=60 {
+        held.push(pieces::<LEN>(&pages, value, 10)?, GFP_KERNEL)?;
+    }
+    // Not what is in use, also by a clone.
+    let copy = first.try_clone(Gfp::ATOMIC)?;
+    drop(first);
+    check!(has_only(&copy, 1));
+    for (packet, value) in held.iter().zip(2..) {
+        check!(has_only(packet, value));
+        check!(address(packet)? != place);
+    }
+    drop(held);
+    drop(copy);
+    // One packet after the other has the same places.
+    let again = |value| {
+        let packet = pieces::<BLOCK>(&pages, value, 1)?;
+        check!(has_only(&packet, value));
+        address(&packet)
+    };
+    let mut places = KVec::new();
+    for value in 100..132 {
+        let place = again(value)?;
+        if !places.contains(&place) {
+            places.push(place, GFP_KERNEL)?;
+        }
+    }
+    // Each CPU has its own.
+    check!(places.len() <= kernel::cpu::nr_cpu_ids() as usize);
+    // More than a block, and more fragments than a packet may have.
+    check!(pieces::<{ BLOCK / 2 + 1 }>(&pages, 1, 16).is_ok());
+    check!(pieces::<{ BLOCK / 2 + 1 }>(&pages, 1, 18).is_err());
     let mut packet = PagedSkb::alloc(0, 1, Gfp::ATOMIC)?;
-    for n in 1..=20u8 {
-        packet.write(&[n; LEN], Gfp::ATOMIC).ok_or(EINVAL)?;
-    }
-    check!(packet.len() == 20 * LEN);
-    let failing = |_, _: &mut Room<'_>| Err(EIO);
-    for len in [15 * LEN, 12 * LEN + 1, 3 * PAGE_SIZE, PAGE_SIZE, 0] {
-        packet.truncate(len);
-        check!(packet.len() == len);
-        check!(packet.fill(1, Gfp::ATOMIC, failing, |_| {}) == Some(Err(EIO)));
-        packet.truncate(usize::MAX);
-        check!(packet.len() == len);
-    }
-    packet.write(&[7; LEN], Gfp::ATOMIC).ok_or(EINVAL)?;
-    let mut read = [0; 10];
-    let packet = packet.finish();
-    packet.copy_bits(LEN - 10, &mut read)?;
-    check!(packet.len() == LEN && read == [7; 10]);
-    // More fragments than a packet may have.
-    let mut packet = PagedSkb::alloc(0, 1, Gfp::ATOMIC)?;
-    let mut pages = 0;
-    while packet.write(&[1; 64], Gfp::ATOMIC).is_some() {
-        pages = packet.len().div_ceil(PAGE_SIZE);
-    }
-    check!(pages >= 16 && packet.len() == pages * PAGE_SIZE);
+    let long = packet.append(BLOCK + 1, &pages, Gfp::ATOMIC, |_| Ok::<(), Error>(()));
+    check!(long.is_none() && packet.finish().is_empty());
     Ok(())
 }
 
@@ -286,8 +330,9 @@ fn arrive(count: usize, may_sleep: &MaySleep) -> Result {
 /// Sends three datagrams in one packet, by IPv4 and IPv6.
 fn segmented(route4: &Route4, route6: &Route6) -> Result {
     const SIZE: NonZeroU16 = NonZeroU16::new(PAYLOAD.len() as u16).unwrap();
+    let pages = PacketPages::new()?;
     for six in [false, true] {
-        let mut packet = three_payloads()?;
+        let mut packet = three_payloads(&pages)?;
         check!(packet.segment_udp(SIZE) == Err(EINVAL));
         push_udp(&mut packet)?;
         if six {

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pages for the data of packets, which are used again when no packet refers to them any more. So they are not allocated, and
+//! cleared by the kernel, for each packet.
+//!
+//! A packet has a part of a block of pages, and refers to the block; the next packet has the next part. When a block is used up,
+//! the next one is one that no packet refers to, or a new one. What a packet has in its part it has written itself, so that nobody
+//! reads what was there before.
+//!
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `PacketPages::stocks` | the blocks of a CPU | process, softirq; softirqs off | the page allocator's |
+
+use crate::{bindings, gfp::Gfp, new_spinlock_bh, sync::SpinLockBh};
+use core::ptr;
+use kernel::{
+    cpu::{nr_cpu_ids, CpuId},
+    page::PAGE_SIZE,
+    prelude::*,
+};
+
+/// The order of a block's pages: the largest one for which the page allocator has per-CPU lists.
+const ORDER: u32 = bindings::PAGE_ALLOC_COSTLY_ORDER;
+
+/// The length of a block, in bytes.
+const BLOCK: usize = PAGE_SIZE << ORDER;
+
+/// The maximum number of blocks that are kept for a CPU.
+const KEPT: usize = 16;
+
+/// Parts begin at multiples of this, so that no two packets share a cache line.
+const ALIGN: usize = 64;
+
+/// Pages for the data of packets, at most half a megabyte for each CPU.
+pub struct PacketPages {
+    stocks: KVec<Pin<KBox<SpinLockBh<Stock>>>>,
+}
+
+/// A part of a block, for a packet.
+pub(super) struct Part {
+    /// The block, which may be given to others when the lock is released: the packet must refer to it before.
+    pub(super) block: *mut u8,
+    /// The offset of the part.
+    pub(super) offset: usize,
+    /// Its length.
+    pub(super) len: usize,
+}
+
+/// The blocks of a CPU.
+///
+/// # Invariants
+///
+/// `self` owns a reference to each of `blocks` that is not null, [`BLOCK`] bytes of pages. To the bytes of the block at `current` from
+/// `used` on no packet refers.
+struct Stock {
+    blocks: [*mut u8; KEPT],
+    current: usize,
+    used: usize,
+}
+
+// SAFETY: Pages may be used and freed on any thread.
+unsafe impl Send for Stock {}
+
+impl Stock {
+    const fn new() -> Self {
+        // INVARIANT: There are no blocks, and nothing is left of the current one.
+        Self {
+            blocks: [ptr::null_mut(); KEPT],
+            current: 0,
+            used: BLOCK,
+        }
+    }
+
+    /// Makes another block the current one: one that is not used any more, or a new one. `None` if memory is short.
+    fn turn(&mut self, gfp: Gfp<'_>) -> Option<()> {
+        // SAFETY: By the type invariants `self` owns a reference to the pages.
+        let unused = |block: &*mut u8| {
+            block.is_null() || unsafe { bindings::packet_pages_unused((*block).cast()) }
+        };
+        let next = self.current.wrapping_add(1) % KEPT;
+        let found = self
+            .blocks
+            .iter()
+            .position(|block| !block.is_null() && unused(block));
+        let place = found
+            .or_else(|| self.blocks.iter().position(|block| block.is_null()))
+            .unwrap_or(next);
+        let block = self.blocks.get_mut(place)?;
+        if found.is_none() {
+            // SAFETY: The flags fit the context, by their type.
+            let new = unsafe { bindings::packet_pages_alloc(ORDER, gfp.as_raw()) };
+            if new.is_null() {
+                return None;
+            }
+            // INVARIANT: The new pages have one reference.
+            let old = core::mem::replace(block, new.cast());
+            // SAFETY: By the type invariants, until now. Packets that still use the pages have references of their own.
+            unsafe { put(old) };
+        }
+        // INVARIANT: No packet refers to the block.
+        self.current = place;
+        self.used = 0;
+        Some(())
+    }
+
+    /// A part of at least `least` bytes, and no more than `most`. `None` if memory is short, or `least` is larger than a block.
+    fn take(&mut self, least: usize, most: usize, gfp: Gfp<'_>) -> Option<Part> {
+        let left = BLOCK.saturating_sub(self.used);
+        if left < least.max(1) {
+            if least > BLOCK {
+                return None;
+            }
+            self.turn(gfp)?;
+        }
+        let offset = self.used;
+        let len = most.max(least).min(BLOCK.saturating_sub(offset));
+        // INVARIANT: The part ends there.
+        self.used = offset
+            .saturating_add(len)
+            .next_multiple_of(ALIGN)
+            .min(BLOCK);
+        Some(Part {
+            block: *self.blocks.get(self.current)?,
+            offset,
+            len,
+        })
+    }
+}
+
+/// Drops a reference to a block, if it is one.
+///
+/// # Safety
+///
+/// `block` is null, or the caller owns a reference to it, which it does not use any more.
+unsafe fn put(block: *mut u8) {
+    if !block.is_null() {
+        // SAFETY: By the safety requirements.
+        unsafe { bindings::packet_pages_put(block.cast()) };
+    }
+}
+
+impl Drop for Stock {
+    fn drop(&mut self) {
+        for block in self.blocks {
+            // SAFETY: By the type invariants.
+            unsafe { put(block) };
+        }
+    }
+}
+
+impl PacketPages {
+    /// Keeps no pages yet. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new() -> Result<Self> {
+        let count = nr_cpu_ids() as usize;
+        let mut stocks = KVec::with_capacity(count, GFP_KERNEL)?;
+        for _ in 0..count {
+            let stock = new_spinlock_bh!(Stock::new(), "PacketPages::stocks");
+            stocks.push(KBox::pin_init(stock, GFP_KERNEL)?, GFP_KERNEL)?;
+        }
+        Ok(Self { stocks })
+    }
+
+    /// Calls `refer` with a part of at least `least` bytes, and no more than `most`, to which nothing refers: it must let a packet
+    /// refer to it. `None` as for [`Stock::take`], or if `refer` returns it. Softirq or process context, not with interrupts disabled.
+    pub(super) fn take<R>(
+        &self,
+        (least, most): (usize, usize),
+        gfp: Gfp<'_>,
+        refer: impl FnOnce(Part) -> Option<R>,
+    ) -> Option<R> {
+        let cpu = CpuId::current().as_u32() as usize;
+        let mut stock = self.stocks.get(cpu)?.lock();
+        refer(stock.take(least, most, gfp)?)
+    }
+}
