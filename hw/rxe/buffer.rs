@@ -9,13 +9,14 @@
 use crate::counters::{Counter, Counters};
 use crate::icrc::{is_intact, Prefixes};
 use crate::ids::network_type;
+use core::cell::Cell;
 use core::net::IpAddr;
 use core::num::{NonZeroU16, NonZeroUsize};
 use core::ops::Range;
 use kernel::prelude::*;
 use kernel_ext::net::header::{Be16, IpHeader, UdpHeader};
 use kernel_ext::net::skb::SkBuff;
-use roce::icrc;
+use roce::icrc::{self, Prefix};
 use roce::mtu::Mtu;
 use roce::opcode::{Opcode, Service};
 use roce::run::PacketRun;
@@ -48,9 +49,8 @@ pub(crate) fn is_for_one(skb: &SkBuff, payload: usize, size: NonZeroU16) -> bool
         return false;
     }
     let target = |index| {
-        let mut bth = [0; Bth::LEN];
         let at = payload.checked_add(part(len, size, index).start)?;
-        skb.copy_bits(at, &mut bth).ok()?;
+        let bth = skb.copy_array::<{ Bth::LEN }>(at).ok()?;
         let [opcode, ..] = bth;
         let connected =
             Opcode::from_code(opcode).is_some_and(|opcode| opcode.service() != Service::Ud);
@@ -69,6 +69,8 @@ pub(crate) struct Buffer {
     udp: UdpHeader,
     size: NonZeroUsize,
     vlan_id: Option<u16>,
+    /// The length of the last packet that was looked at, and the part of its headers in its ICRC.
+    prefix: Cell<Option<(usize, Prefix)>>,
 }
 
 impl Buffer {
@@ -83,6 +85,7 @@ impl Buffer {
             udp,
             size: size.into(),
             vlan_id,
+            prefix: Cell::new(None),
         })
     }
 
@@ -105,12 +108,9 @@ impl Buffer {
     #[inline]
     pub(crate) fn head(&self, index: usize, prefixes: &mut Prefixes) -> Option<Head> {
         let part = self.part(index);
-        let mut bytes = [0; MAX_HEADERS];
-        let known = bytes.get_mut(..part.len().min(MAX_HEADERS))?;
-        self.skb.copy_bits(part.start, known).ok()?;
-        let (ip, udp) = self.headers(part.len())?;
-        let prefix = prefixes.of(&ip, &udp)?;
-        let prefix_of = |count| match &ip {
+        let bytes = self.start_of(&part)?;
+        let prefix = self.prefix(part.len(), prefixes)?;
+        let prefix_of = |count| match &self.ip {
             IpHeader::V4(ip) => {
                 let first = ip.identification.get();
                 prefix.identified(first ^ first.wrapping_add(count))
@@ -121,6 +121,31 @@ impl Buffer {
         let congestion = bytes[icrc::CONGESTION];
         let intact = |count| is_intact(&self.skb, part.clone(), congestion, prefix_of(count));
         (intact(index as u16) || intact(0)).then_some(Head { index, bytes, part })
+    }
+
+    /// The first bytes of a packet, as many as the headers may have, and zeros behind those of a shorter packet.
+    #[inline]
+    fn start_of(&self, part: &Range<usize>) -> Option<[u8; MAX_HEADERS]> {
+        if part.len() >= MAX_HEADERS {
+            return self.skb.copy_array(part.start).ok();
+        }
+        let mut bytes = [0; MAX_HEADERS];
+        let known = bytes.get_mut(..part.len())?;
+        self.skb.copy_bits(part.start, known).ok()?;
+        Some(bytes)
+    }
+
+    /// What the headers of a packet with `len` bytes of UDP payload, with the identification of the first packet, contribute to its
+    /// ICRC.
+    #[inline]
+    fn prefix(&self, len: usize, prefixes: &mut Prefixes) -> Option<Prefix> {
+        if let Some((_, prefix)) = self.prefix.get().filter(|&(known, _)| known == len) {
+            return Some(prefix);
+        }
+        let (ip, udp) = self.headers(len)?;
+        let prefix = prefixes.of(&ip, &udp)?;
+        self.prefix.set(Some((len, prefix)));
+        Some(prefix)
     }
 
     /// The IP and UDP headers of a packet with `len` bytes of UDP payload, with the identification of the first packet.

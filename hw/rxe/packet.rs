@@ -235,12 +235,11 @@ impl Payload<'_> {
                 offset,
                 ..
             } => {
-                let (mut at, mut copied) = (at, Ok(()));
-                let walked = offsets.for_each(place(*offset)?, len, |start, len| {
-                    skb.for_each_piece(start, len, |bytes| {
-                        copied = copied.and_then(|()| region.copy_in(at, bytes));
-                        at = at.saturating_add(bytes.len() as u32);
-                    })
+                let (start, mut walked) = (place(*offset)?, Ok(()));
+                let copied = region.copy_in_pieces(at, |copy| {
+                    walked = offsets.for_each(start, len, |start, len| {
+                        skb.for_each_piece(start, len, &mut *copy)
+                    });
                 });
                 walked.map_err(|_| MrError::OutOfRange)?;
                 copied

@@ -16,7 +16,7 @@ use kernel_ext::net::{segments::PagedSkb, skb::MAX_SEGMENTS};
 use kernel_ext::room::Room;
 use roce::icrc::{self, Icrc, Prefix};
 use roce::run::{Segments, Slice};
-use roce::wire::{pad_len, Qpn, MAX_HEADERS};
+use roce::wire::{pad_len, Bth, Qpn, MAX_HEADERS};
 
 /// The maximum length of a buffer, without the IP and UDP headers: the UDP header has it in 16 bits.
 const MAX_LEN: usize = 65_000;
@@ -106,13 +106,21 @@ fn write<E>(
     slice: &Slice,
     fill: impl FnOnce(&mut Room<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut head = [0; MAX_HEADERS];
-    let head_len = slice.headers.write(slice.len, &mut head);
-    let _ = room.write(head.get(..head_len).unwrap_or(&[]));
+    let bth = slice.headers.bth().bytes(slice.len);
+    if slice.headers.header_len() == Bth::LEN {
+        let _ = room.write(&bth);
+    } else {
+        let mut head = [0; MAX_HEADERS];
+        let len = slice.headers.write(slice.len, &mut head);
+        let _ = room.write(head.get(..len).unwrap_or(&[]));
+    }
     fill(room)?;
-    let _ = room.write_zeros(pad_len(slice.len));
+    let pad = pad_len(slice.len);
+    if pad != 0 {
+        let _ = room.write_zeros(pad);
+    }
     if room.left() == icrc::LEN {
-        let mut sum: Icrc<KernelCrc> = prefix.icrc(head[icrc::CONGESTION]);
+        let mut sum: Icrc<KernelCrc> = prefix.icrc(bth[icrc::CONGESTION]);
         sum.update(room.bytes());
         let _ = room.write(&sum.finish());
     }

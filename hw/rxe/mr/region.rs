@@ -99,6 +99,35 @@ impl Region {
         })
     }
 
+    /// Copies pieces of bytes, one behind the other, from `offset` on: `pieces` calls its argument with each.
+    ///
+    /// # Errors
+    ///
+    /// The first one of a piece; the pieces behind that are not copied.
+    pub(crate) fn copy_in_pieces(
+        &self,
+        offset: u32,
+        pieces: impl FnOnce(&mut dyn FnMut(SharedBytes<'_>)),
+    ) -> Result<(), MrError> {
+        let (mut at, mut copied) = (offset, Ok(()));
+        let guard = rcu::read_lock();
+        // Memory that needs no lock is looked up once.
+        let umem = match (&self.grant, self.mr.memory.borrow(&guard)) {
+            (None, Some(Memory::User(umem))) => Some(umem),
+            _ => None,
+        };
+        pieces(&mut |bytes| {
+            copied = copied.and_then(|()| match umem {
+                Some(umem) => umem
+                    .write(self.place(at, bytes.len())? as usize, bytes)
+                    .map_err(|_| MrError::Invalid),
+                None => self.copy_in(at, bytes),
+            });
+            at = at.saturating_add(bytes.len() as u32);
+        });
+        copied
+    }
+
     /// Copies `len` bytes at `from` of other memory to `offset`.
     pub(crate) fn copy_from(
         &self,

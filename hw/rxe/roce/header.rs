@@ -287,6 +287,14 @@ impl Bth {
         Ok((bth, usize::from((flags >> 4) & 3)))
     }
 
+    /// The bytes of the header, with the pad count of a payload of `payload_len` bytes.
+    #[inline]
+    pub fn bytes(&self, payload_len: u32) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        self.write(payload_len, &mut Writer::new(&mut bytes));
+        bytes
+    }
+
     /// Writes the header with the pad count of a payload of `payload_len` bytes.
     #[inline]
     pub(crate) fn write(&self, payload_len: u32, writer: &mut Writer<'_>) {

@@ -15,7 +15,6 @@
 //!            RDMA WRITE Last,   PSN 9,        808 bytes, ImmDt
 //! ```
 
-use crate::cursor::Writer;
 use crate::icrc;
 use crate::mtu::Mtu;
 use crate::opcode::{Kind, Opcode, Position, Service};
@@ -199,9 +198,7 @@ impl PacketRun {
             migrated: have.migrated,
             ..Bth::new(middle, have.pkey, have.dest_qpn, have.psn)
         };
-        let mut expected = [0; Bth::LEN];
-        next.write(len, &mut Writer::new(&mut expected));
-        if *bth != expected {
+        if *bth != next.bytes(len) {
             return false;
         }
         let bth = Bth {
@@ -234,11 +231,27 @@ impl PacketRun {
     /// The packets, in order.
     #[inline]
     pub fn packets(&self) -> impl Iterator<Item = Slice> + '_ {
-        (0..self.count()).map(|index| self.slice(index))
+        let last = self.count().saturating_sub(1);
+        // Those in the middle differ in their PSNs alone.
+        let middle = if last > 1 {
+            self.slice(1)
+        } else {
+            self.slice(0)
+        };
+        let first = self.packet.bth().psn;
+        (0..self.count()).map(move |index| {
+            if index == 0 || index == last {
+                return self.slice(index);
+            }
+            Slice {
+                headers: middle.headers.numbered(first.add(index)),
+                offset: index << self.mtu.shift(),
+                len: middle.len,
+            }
+        })
     }
 
     /// The packet with a number.
-    #[inline]
     pub fn slice(&self, index: u32) -> Slice {
         let headers = self.packet.headers();
         if self.count() == 1 {

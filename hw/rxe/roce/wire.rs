@@ -206,6 +206,13 @@ impl Headers {
         }
     }
 
+    /// The same with another packet sequence number.
+    #[inline]
+    pub(crate) const fn numbered(mut self, psn: Psn) -> Self {
+        self.bth.psn = psn;
+        self
+    }
+
     /// The base transport header.
     #[inline]
     pub const fn bth(&self) -> &Bth {

@@ -307,6 +307,18 @@ impl SkBuff {
         })
     }
 
+    /// Copies `N` bytes from any part, as [`SkBuff::copy_bits`].
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` beyond the end.
+    #[inline]
+    pub fn copy_array<const N: usize>(&self, offset: usize) -> Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.copy_bits(offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
     /// Copies bytes to the linear part. Page fragments may belong to a file or another packet.
     ///
     /// # Errors

@@ -247,7 +247,7 @@ fn pieces<const LEN: usize>(pages: &PacketPages, value: u8, count: usize) -> Res
                 let bytes = [value; 64];
                 room.write(bytes.get(..room.left()).unwrap_or(&bytes))?;
             }
-            Ok(())
+            Ok::<(), Error>(())
         });
         written.ok_or(EINVAL)??;
     }
@@ -258,17 +258,20 @@ fn pieces<const LEN: usize>(pages: &PacketPages, value: u8, count: usize) -> Res
 /// The address of the first byte of a packet in pages.
 fn address(packet: &SkBuff) -> Result<*const u8> {
     let mut address = core::ptr::null();
-    packet.for_each_slice(0, 1, |bytes| address = bytes.as_ptr())?;
+    packet.for_each_piece(0, 1, |bytes| address = bytes.as_ptr())?;
     Ok(address)
 }
 
 /// Whether all bytes of a packet have a value.
 fn has_only(packet: &SkBuff, value: u8) -> bool {
-    let mut only = true;
-    let read = packet.for_each_slice(0, packet.len(), |bytes| {
-        only &= bytes.iter().all(|byte| *byte == value);
-    });
-    read.is_ok() && only
+    let mut copy = [0; 64];
+    (0..packet.len()).step_by(copy.len()).all(|at| {
+        let len = packet.len().wrapping_sub(at).min(copy.len());
+        let Some(copy) = copy.get_mut(..len) else {
+            return false;
+        };
+        packet.copy_bits(at, copy).is_ok() && copy.iter().all(|byte| *byte == value)
+    })
 }
 
 /// Pages are used again when no packet refers to them any more, and only then.
