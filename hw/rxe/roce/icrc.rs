@@ -98,7 +98,11 @@ const IDENTIFICATION: [u32; 16] = {
 /// What the IP and UDP headers contribute to the ICRC. Packets of one length between two ports have the same, but for the IPv4
 /// identification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prefix(u32);
+pub struct Prefix {
+    state: u32,
+    /// Whether there is an identification.
+    ipv4: bool,
+}
 
 impl Prefix {
     /// That of the headers of an IPv4 packet.
@@ -112,7 +116,10 @@ impl Prefix {
         masked[10] = 0xff; // header checksum
         masked[11] = 0xff;
         mask_udp(masked_udp, udp);
-        Self(C::update(SEED, &headers))
+        Self {
+            state: C::update(SEED, &headers),
+            ipv4: true,
+        }
     }
 
     /// That of the headers of an IPv6 packet.
@@ -127,25 +134,29 @@ impl Prefix {
         masked[3] = 0xff;
         masked[7] = 0xff; // hop limit
         mask_udp(masked_udp, udp);
-        Self(C::update(SEED, &headers))
+        Self {
+            state: C::update(SEED, &headers),
+            ipv4: false,
+        }
     }
 
-    /// That of the same IPv4 headers with an identification in which these bits are others.
+    /// That of the same headers with an IPv4 identification in which these bits are others. An IPv6 header has none.
     #[inline]
     pub const fn identified(self, difference: u16) -> Self {
-        let (mut state, mut left) = (self.0, difference);
+        let mut state = self.state;
+        let mut left = if self.ipv4 { difference } else { 0 };
         while left != 0 {
             state ^= IDENTIFICATION[left.trailing_zeros() as usize % IDENTIFICATION.len()];
             left &= left - 1;
         }
-        Self(state)
+        Self { state, ..self }
     }
 
     /// Starts the ICRC of a packet, of which `congestion` is the fifth byte of the base transport header.
     #[inline]
     pub const fn icrc<C: Crc32>(self, congestion: u8) -> Icrc<C> {
         Icrc {
-            state: self.0 ^ ONES_INSTEAD[congestion as usize],
+            state: self.state ^ ONES_INSTEAD[congestion as usize],
             crc: PhantomData,
         }
     }

@@ -11,8 +11,9 @@
 //! |---|---|---|---|
 //! | `PacketPages::stocks` | the blocks of a CPU | process, softirq; softirqs off | the page allocator's |
 
+use super::skb::SkBuff;
 use crate::{bindings, gfp::Gfp, new_spinlock_bh, sync::SpinLockBh};
-use core::ptr;
+use core::{marker::PhantomData, ptr};
 use kernel::{
     cpu::{nr_cpu_ids, CpuId},
     page::PAGE_SIZE,
@@ -37,13 +38,26 @@ pub struct PacketPages {
 }
 
 /// A part of a block, for a packet.
-pub(super) struct Part {
-    /// The block, which may be given to others when the lock is released: the packet must refer to it before.
-    pub(super) block: *mut u8,
-    /// The offset of the part.
-    pub(super) offset: usize,
-    /// Its length.
-    pub(super) len: usize,
+///
+/// # Invariants
+///
+/// `block` is a block to which a stock refers during `'a`. To its `len` bytes at `offset` nothing else refers.
+struct Part<'a> {
+    block: *mut u8,
+    offset: usize,
+    len: usize,
+    stock: PhantomData<&'a Stock>,
+}
+
+impl Part<'_> {
+    /// Adds the part to a packet as a fragment of which nothing is used yet; returns its start and its length. `None` if the packet has
+    /// as many fragments as it may have.
+    fn add_to(self, skb: &mut SkBuff) -> Option<(*mut u8, usize)> {
+        let (block, size) = (self.block.cast_const().cast(), self.len as u32);
+        // SAFETY: `skb` is borrowed mutably. By the type invariants `block` are pages; the packet gets a reference of its own.
+        let added = unsafe { bindings::skb_add_frag(skb.as_raw(), block, self.offset, size) };
+        added.then_some((self.block.wrapping_add(self.offset), self.len))
+    }
 }
 
 /// The blocks of a CPU.
@@ -104,7 +118,7 @@ impl Stock {
     }
 
     /// A part of at least `least` bytes, and no more than `most`. `None` if memory is short, or `least` is larger than a block.
-    fn take(&mut self, least: usize, most: usize, gfp: Gfp<'_>) -> Option<Part> {
+    fn take(&mut self, least: usize, most: usize, gfp: Gfp<'_>) -> Option<Part<'_>> {
         let left = BLOCK.saturating_sub(self.used);
         if left < least.max(1) {
             if least > BLOCK {
@@ -115,14 +129,14 @@ impl Stock {
         let offset = self.used;
         let len = most.max(least).min(BLOCK.saturating_sub(offset));
         // INVARIANT: The part ends there.
-        self.used = offset
-            .saturating_add(len)
-            .next_multiple_of(ALIGN)
-            .min(BLOCK);
+        let end = offset.saturating_add(len);
+        self.used = end.checked_next_multiple_of(ALIGN).unwrap_or(BLOCK);
+        // INVARIANT: No packet refers to the bytes, by the type invariants, and the next part begins behind them.
         Some(Part {
             block: *self.blocks.get(self.current)?,
             offset,
             len,
+            stock: PhantomData,
         })
     }
 }
@@ -164,16 +178,16 @@ impl PacketPages {
         Ok(Self { stocks })
     }
 
-    /// Calls `refer` with a part of at least `least` bytes, and no more than `most`, to which nothing refers: it must let a packet
-    /// refer to it. `None` as for [`Stock::take`], or if `refer` returns it. Softirq or process context, not with interrupts disabled.
-    pub(super) fn take<R>(
+    /// Adds a part of at least `least` bytes to a packet, as [`Part::add_to`]; of `most`, if as many are left. `None` also as for
+    /// [`Stock::take`]. Softirq or process context, not with interrupts disabled.
+    pub(super) fn add_part(
         &self,
+        skb: &mut SkBuff,
         (least, most): (usize, usize),
         gfp: Gfp<'_>,
-        refer: impl FnOnce(Part) -> Option<R>,
-    ) -> Option<R> {
+    ) -> Option<(*mut u8, usize)> {
         let cpu = CpuId::current().as_u32() as usize;
         let mut stock = self.stocks.get(cpu)?.lock();
-        refer(stock.take(least, most, gfp)?)
+        stock.take(least, most, gfp)?.add_to(skb)
     }
 }

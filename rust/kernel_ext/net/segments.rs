@@ -69,15 +69,8 @@ impl PagedSkb {
             0 => self.len(),
             left => left,
         };
-        let (place, room) = pages.take((len, wanted), gfp, |part| {
-            let (block, size) = (part.block.cast_const(), part.len as u32);
-            // SAFETY: `self` owns the packet, which is not shared. The block are pages to which the caller refers.
-            let added = unsafe {
-                bindings::skb_add_frag(self.skb.as_raw(), block.cast(), part.offset, size)
-            };
-            added.then_some((part.block.wrapping_add(part.offset), part.len))
-        })?;
-        // INVARIANT: Nothing of the part is written yet, and nobody else refers to it.
+        let (place, room) = pages.add_part(&mut self.skb, (len, wanted), gfp)?;
+        // INVARIANT: Nothing of the part is written yet, and nobody else has it.
         self.place = place.cast();
         self.room = room;
         self.empty = true;

@@ -207,6 +207,8 @@ proptest! {
     fn congestion_counts_as_ones(prefix in any::<[u8; IPV6_LEN + UDP_LEN]>(), bth in any::<[u8; BTH_LEN]>()) {
         let (ip, udp) = prefix.split_at(IPV6_LEN);
         let prefix = Prefix::ipv6::<Fast>(part(ip), part(udp));
+        // IPv6 has no identification.
+        prop_assert_eq!(prefix.identified(u16::from_be_bytes([bth[0], bth[1]])), prefix);
         let icrc = |bth: &[u8; BTH_LEN]| {
             let mut icrc: Icrc<Bitwise> = prefix.icrc(bth[4]);
             icrc.update(bth);
