@@ -26,7 +26,7 @@ use kernel_ext::{
 };
 use rdma::{
     core::{
-        driver::frmr::FrmrDriver,
+        driver::frmr::FrmrOps,
         frmr::{FrmrArg, FrmrKey, FrmrPool, NewFrmr},
         Device,
     },
@@ -284,10 +284,10 @@ fn find_or_make(device: &Device, key: &FrmrKey) -> Result<Arc<Pool>> {
 ///
 /// C header: `include/rdma/frmr_pools.h`.
 #[export]
-fn ib_frmr_pools_init(device: &Device, pool_ops: FrmrDriver, sleep: &MaySleep) -> Result {
+fn ib_frmr_pools_init(device: &Device, pool_ops: FrmrOps<'_>, sleep: &MaySleep) -> Result {
     let flags = QueueFlags::UNBOUND | QueueFlags::ORDERED | QueueFlags::MEM_RECLAIM;
     let new = Pools {
-        driver: pool_ops,
+        driver: pool_ops.of(device),
         period: DEFAULT_PERIOD,
         list: KVec::new(),
         queue: OwnedQueue::new(c"frmr_aging_wq", flags, 1, sleep)?,

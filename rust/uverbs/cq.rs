@@ -12,7 +12,7 @@ use rdma::{
         cq::{CqHandlers, CqInit},
         object::{Fresh, Owned},
         uobject::RemoveReason,
-        AttrBundle, Cq, Device,
+        AttrBundle, Cq,
     },
     MaySleep,
 };
@@ -23,6 +23,7 @@ use crate::{
     class::{Class, Destroying},
     destroy::destroy_by,
     event::{AsyncFile, EventFile, Report, Source},
+    new::NewObject,
     uevent::{event_object, on_cq_event, EventObject},
     verbs::track,
 };
@@ -96,11 +97,10 @@ pub struct CqSpec {
 ///
 /// # Errors
 ///
-/// `ENOMEM`, and those of the driver. On an error no queue is left.
+/// `EINVAL` without a context, `ENOMEM`, and those of the driver. On an error no queue is left.
 pub fn create(
     command: &AttrBundle,
-    object: &CqObject,
-    device: &Device,
+    object: &NewObject<'_, Cq>,
     spec: CqSpec,
     sleep: &MaySleep,
 ) -> Result<Owned<Cq>> {
@@ -113,9 +113,10 @@ pub fn create(
     let context = spec.channel.as_deref().map_or(null_mut(), |channel| {
         ptr::from_ref(channel).cast_mut().cast()
     });
-    // SAFETY: The handlers use the object of the queue, which is set below and stays as long, and not the context.
+    // SAFETY: The handlers use the object of the queue, which is set below, and not the context. A driver's object completes the object
+    // that it is created for, and is destroyed before it.
     let handlers = unsafe { CqHandlers::from_raw(Some(on_completion), Some(on_cq_event), context) };
-    let mut cq = Fresh::new_cq(device, handlers, sleep)?;
+    let mut cq = Fresh::new_cq(object.context()?.device(), handlers, sleep)?;
     // SAFETY: By the invariants of `Fresh` only this function uses the memory.
     unsafe { (*cq.members().as_raw()).uobject = object.uobject().as_raw().cast() };
     object.uobject().set_user_handle(spec.user_handle);

@@ -36,9 +36,7 @@ pub fn alloc_dm(
         alignment,
         flags: 0,
     };
-    let dm = context
-        .device()
-        .driver_alloc_dm(context, &mut attr, command, sleep)?;
+    let dm = context.driver_alloc_dm(&mut attr, command, sleep)?;
     // SAFETY: The driver has just created it, and only this thread and the driver use it.
     unsafe {
         (*dm.as_raw()).length = attr.length as u32;

@@ -217,9 +217,13 @@ impl TestKind {
     }
 }
 
-/// Sets the `object` of an object, so that its `destroy_object` is called. That must not use it.
-pub fn give(object: &Uobject) {
-    // SAFETY: The types of tests do not use the pointer.
+/// Sets the `object` of an object, so that its `destroy_object` is called.
+///
+/// # Safety
+///
+/// The type's `destroy_object` does not use the pointer.
+pub unsafe fn give(object: &Uobject) {
+    // SAFETY: By the safety requirements.
     unsafe { object.set_object(object.as_raw().cast()) };
 }
 

@@ -32,6 +32,7 @@ use crate::{
     event::AsyncFile,
     init_once::InitOnce,
     lookup::ReadLocked,
+    new::NewObject,
     uevent::{event_object, on_qp_event, EventObject},
     verbs::{detach_mcast, has_raw_cap},
     xrcd::{XrcdLink, XrcdObject},
@@ -185,7 +186,7 @@ fn init_attr(spec: &QpSpec<'_>) -> bindings::ib_qp_init_attr {
 /// of the driver. On an error no queue pair is left.
 pub fn create(
     command: &AttrBundle,
-    object: &QpObject,
+    object: &NewObject<'_, Qp>,
     spec: QpSpec<'_>,
     sleep: &MaySleep,
 ) -> Result<NewQp> {
@@ -242,7 +243,7 @@ pub fn open(
     xrcd: &ReadLocked<'_, Xrcd>,
     number: u32,
     kind: u32,
-    object: &QpObject,
+    object: &NewObject<'_, Qp>,
     sleep: &MaySleep,
 ) -> Result<Owned<Qp>> {
     let mut attr: bindings::ib_qp_open_attr = pin_init::zeroed();

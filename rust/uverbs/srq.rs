@@ -16,6 +16,7 @@ use crate::{
     class::{Class, Destroying},
     destroy::destroy_by,
     event::AsyncFile,
+    new::NewObject,
     uevent::{event_object, on_srq_event, EventObject},
     xrcd::{XrcdLink, XrcdObject},
 };
@@ -92,7 +93,7 @@ pub struct NewSrq {
 /// `EINVAL` for an XRC domain that was destroyed, and those of the driver. On an error no queue is left.
 pub fn create(
     command: &AttrBundle,
-    object: &SrqObject,
+    object: &NewObject<'_, Srq>,
     pd: &Pd,
     spec: SrqSpec<'_>,
     _sleep: &MaySleep,

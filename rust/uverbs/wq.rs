@@ -15,6 +15,7 @@ use crate::{
     class::{Class, Destroying},
     destroy::destroy_by,
     event::AsyncFile,
+    new::NewObject,
     uevent::{event_object, on_wq_event, EventObject},
 };
 
@@ -67,7 +68,7 @@ pub struct NewWq {
 /// Those of the driver. On an error no queue is left.
 pub fn create(
     command: &AttrBundle,
-    object: &WqObject,
+    object: &NewObject<'_, Wq>,
     pd: &Pd,
     cq: &Cq,
     spec: WqSpec,

@@ -91,7 +91,7 @@ fn make(call: &Call<'_>, wanted: c::ib_uverbs_ex_create_cq) -> Result<c::ib_uver
         channel,
         async_file: default_async(call.command.file()),
     };
-    let cq = cq::create(call.command, &new, call.device()?, spec, call.sleep)?;
+    let cq = cq::create(call.command, &new, spec, call.sleep)?;
     let response = c::ib_uverbs_create_cq_resp {
         cq_handle: new.id(),
         cqe: cq.cqe(),

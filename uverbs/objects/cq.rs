@@ -53,7 +53,7 @@ fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     if comp_vector >= Node::of(command.file()).comp_vectors() {
         return Err(EINVAL);
     }
-    let cq = cq::create(command, &object, object.context()?.device(), spec, sleep)?;
+    let cq = cq::create(command, &object, spec, sleep)?;
     let cqe = cq.cqe();
     object.complete(cq);
     command.put(c::UVERBS_ATTR_CREATE_CQ_RESP_CQE, &cqe)

@@ -15,7 +15,7 @@ use kernel::{
 };
 use kernel_ext::error::EOPNOTSUPP;
 use rdma_bindings::{
-    ib_counters_read_attr, ib_dm_alloc_attr, ib_dm_mr_attr, ib_rwq_ind_table, ib_sge,
+    ib_counters_read_attr, ib_dm_alloc_attr, ib_dm_mr_attr, ib_dmah, ib_rwq_ind_table, ib_sge,
     ib_wq_init_attr,
 };
 
@@ -77,12 +77,29 @@ impl Fresh<Cq> {
 }
 
 impl Pd {
+    /// Checks that what the driver takes together with the domain is of its device too, since a driver finds its own data behind it.
+    fn of_one_device(&self, other: &Device) -> Result {
+        match core::ptr::eq(self.device(), other) {
+            true => Ok(()),
+            false => Err(EINVAL),
+        }
+    }
+
+    /// The DMA handle for the driver; null for none.
+    fn handle(&self, dmah: Option<&Dmah>) -> Result<*mut ib_dmah> {
+        let Some(dmah) = dmah else {
+            return Ok(null_mut());
+        };
+        self.of_one_device(dmah.device())?;
+        Ok(dmah.as_raw())
+    }
+
     /// Lets the driver create a work queue of user space. Domain and completion queue count it as a user. The caller sets its
     /// user object.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP`, and those of the driver.
+    /// `EINVAL` for a completion queue of another device, `EOPNOTSUPP`, and those of the driver.
     pub fn driver_create_user_wq(
         &self,
         init: &mut ib_wq_init_attr,
@@ -90,6 +107,7 @@ impl Pd {
         udata: &UdataView,
         _sleep: &MaySleep,
     ) -> Result<Owned<Wq>> {
+        self.of_one_device(cq.device())?;
         let call = op!(self.device(), create_wq).ok_or(EOPNOTSUPP)?;
         init.cq = cq.as_raw();
         // SAFETY: All structures are valid; by the header the driver returns a new queue or an errno.
@@ -111,7 +129,7 @@ impl Pd {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP`, and those of the driver.
+    /// `EINVAL` for a DMA handle of another device, `EOPNOTSUPP`, and those of the driver.
     pub fn driver_reg_user(
         &self,
         (start, length, iova): (u64, u64, u64),
@@ -121,7 +139,7 @@ impl Pd {
         _sleep: &MaySleep,
     ) -> Result<NewMr<'_>> {
         let call = op!(self.device(), reg_user_mr).ok_or(EOPNOTSUPP)?;
-        let dmah = dmah.map_or(null_mut(), Dmah::as_raw);
+        let dmah = self.handle(dmah)?;
         let (pd, access) = (self.as_raw(), access as c_int);
         let udata = UdataView::pointer(udata);
         // SAFETY: All structures are valid; by the header the driver returns a new region in the domain or an errno.
@@ -135,7 +153,7 @@ impl Pd {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP`, and those of the driver.
+    /// `EINVAL` for a DMA handle of another device, `EOPNOTSUPP`, and those of the driver.
     pub fn driver_reg_dmabuf(
         &self,
         (offset, length, iova): (u64, u64, u64),
@@ -146,7 +164,7 @@ impl Pd {
         _sleep: &MaySleep,
     ) -> Result<NewMr<'_>> {
         let call = op!(self.device(), reg_user_mr_dmabuf).ok_or(EOPNOTSUPP)?;
-        let dmah = dmah.map_or(null_mut(), Dmah::as_raw);
+        let dmah = self.handle(dmah)?;
         let (pd, access, command) = (self.as_raw(), access as c_int, command.as_raw());
         // SAFETY: All structures are valid; by the header the driver returns a new region in the domain or an errno.
         unsafe {
@@ -159,7 +177,7 @@ impl Pd {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP`, and those of the driver.
+    /// `EINVAL` for memory of another device, `EOPNOTSUPP`, and those of the driver.
     pub fn driver_reg_dm(
         &self,
         dm: &Dm,
@@ -167,6 +185,7 @@ impl Pd {
         command: &AttrBundle,
         _sleep: &MaySleep,
     ) -> Result<NewMr<'_>> {
+        self.of_one_device(dm.device())?;
         let call = op!(self.device(), reg_dm_mr).ok_or(EOPNOTSUPP)?;
         // SAFETY: All structures are valid; by the header the driver returns a new region in the domain or an errno.
         unsafe {
@@ -236,7 +255,7 @@ impl Owned<FlowAction> {
     }
 }
 
-impl Device {
+impl Ucontext {
     /// Lets the driver allocate device memory. The caller sets its user object.
     ///
     /// # Errors
@@ -244,17 +263,17 @@ impl Device {
     /// `EOPNOTSUPP`, and those of the driver.
     pub fn driver_alloc_dm(
         &self,
-        context: &Ucontext,
         attr: &mut ib_dm_alloc_attr,
         command: &AttrBundle,
         _sleep: &MaySleep,
     ) -> Result<Owned<Dm>> {
-        let call = op!(self, alloc_dm).ok_or(EOPNOTSUPP)?;
+        let device = self.device();
+        let call = op!(device, alloc_dm).ok_or(EOPNOTSUPP)?;
         // SAFETY: All structures are valid; by the header the driver returns new device memory or an errno.
         unsafe {
-            let dm = call(self.as_raw(), context.as_raw(), attr, command.as_raw());
+            let dm = call(device.as_raw(), self.as_raw(), attr, command.as_raw());
             let dm = NonNull::new(from_err_ptr(dm)?).ok_or(EINVAL)?;
-            (*dm.as_ptr()).device = self.as_raw();
+            (*dm.as_ptr()).device = device.as_raw();
             (*dm.as_ptr()).usecnt = pin_init::zeroed();
             Ok(Owned::from_raw(dm))
         }
