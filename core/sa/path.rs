@@ -203,7 +203,7 @@ pub(super) fn get(
         handler: KBox::new(answer, wanted.flags.get())?,
     };
     let query = query::new(request, wanted.flags)?;
-    place.set(query::name_of(&query));
+    place.set(query::cookie_of(&query));
     let id = query.id;
     let sent = match form {
         Form::Opa => query::send(&query),

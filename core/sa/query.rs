@@ -217,14 +217,14 @@ impl MadClient for SaMadClient {
 }
 
 /// The cookie that C has for a query.
-pub(super) fn name_of(query: &Arc<Query>) -> usize {
+pub(super) fn cookie_of(query: &Arc<Query>) -> usize {
     Arc::as_ptr(query).addr()
 }
 
 /// The query with this ID, if it has this cookie.
-pub(super) fn find(id: u32, name: usize) -> Option<Arc<Query>> {
+pub(super) fn find(id: u32, cookie: usize) -> Option<Arc<Query>> {
     let query = ADMINISTRATION.lock().find(id)?;
-    (name_of(&query) == name).then_some(query)
+    (cookie_of(&query) == cookie).then_some(query)
 }
 
 /// The first `N` bytes of the record in a response.

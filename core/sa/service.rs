@@ -89,7 +89,7 @@ pub(super) fn get(
         handler: KBox::new(Answer(callback), wanted.flags.get())?,
     };
     let query = query::new(request, wanted.flags)?;
-    place.set(query::name_of(&query));
+    place.set(query::cookie_of(&query));
     query::send(&query).inspect_err(|_| place.set(0))?;
     Ok(query.id)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Local identifiers of address vectors and path records: members of a union that their type selects.
+//! The LIDs of address vectors and path records: members of a union, which the type of the address vector or path record selects.
 //!
 //! C headers: `include/rdma/ib_verbs.h`, `include/rdma/ib_sa.h`.
 
@@ -15,7 +15,7 @@ pub fn opa_dlid(vector: &rdma_ah_attr) -> Option<u32> {
     (vector.type_ == bindings::RDMA_AH_ATTR_TYPE_OPA).then_some(dlid)
 }
 
-/// The local identifiers of a path, in host byte order.
+/// The LIDs of a path, in host byte order.
 #[derive(Clone, Copy, Default)]
 pub struct PathLids {
     /// The destination LID.
@@ -29,7 +29,7 @@ pub struct PathLids {
 }
 
 impl PathLids {
-    /// The identifiers of a path record; zero for a RoCE path.
+    /// The LIDs of a path record; zero for a RoCE path.
     pub fn of(record: &sa_path_rec) -> Self {
         // SAFETY: The kind selects the member of the union; all are plain data.
         unsafe {
