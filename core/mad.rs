@@ -19,6 +19,8 @@
 //! | [`dispatch`], [`matching`] | finding the agent of a request, and the request of a response |
 //! | [`security`] | calls of security modules |
 //! | [`build`], [`transmit`] | allocating MADs; posting them to the queue pair |
+//! | [`outbox`] | the MADs that wait for room in a queue pair |
+//! | [`registry`] | the open ports, and the agents by number |
 //! | [`state`] | data of ports, agents, MADs |
 //! | [`header`], [`depths`] | the headers; the sizes of the queues |
 //!
@@ -36,9 +38,11 @@ mod double_sided;
 pub(crate) mod header;
 mod local;
 mod matching;
+mod outbox;
 mod port;
 pub(crate) mod post;
 mod receive;
+mod registry;
 mod respond;
 mod rmpp;
 mod security;

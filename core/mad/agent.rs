@@ -29,9 +29,10 @@ use rdma::{
 use super::{
     depths, dispatch,
     header::{class, has_rmpp, RMPP_VERSION},
+    registry,
     rmpp::reassembly,
     security,
-    state::{self, Agent, Client, Key, Phase, Port, Table},
+    state::{Agent, Client, Key, Phase, Port, Table},
 };
 
 /// Class versions are below this one.
@@ -153,7 +154,7 @@ pub(crate) fn register_at(
         true => agent.body.may_manage_subnet(),
         false => Ok(()),
     };
-    let added = may.and_then(|()| state::add_agent(&agent));
+    let added = may.and_then(|()| registry::add_agent(&agent));
     let registered = added.and_then(|()| match wanted.request {
         Some(request) => dispatch::register(&agent, request),
         None => Ok(()),
@@ -189,14 +190,14 @@ pub(crate) fn register(
     if !is_valid || !matches!(wanted.rmpp_version, 0 | RMPP_VERSION) {
         return Err(EINVAL);
     }
-    let open = state::find_port(device, port_num).ok_or(ENODEV)?;
+    let open = registry::find_port(device, port_num).ok_or(ENODEV)?;
     register_at(&open.port, wanted, client, handlers, sleep)
 }
 
 /// Removes an agent from dispatch: it receives no more MADs.
 fn withdraw(agent: &Arc<Agent>) {
     dispatch::unregister(agent);
-    state::remove_agent(agent);
+    registry::remove_agent(agent);
 }
 
 /// Cancels all posted MADs of an agent: those with the queue pair are returned on completion, the others now.
@@ -227,7 +228,7 @@ pub(crate) fn unregister(agent: &Arc<Agent>, sleep: &MaySleep) {
     trace::ib_mad_unregister_agent(&agent.body);
     cancel_all(agent, sleep);
     dispatch::unregister(agent);
-    state::remove_agent(agent);
+    registry::remove_agent(agent);
     agent.port.workers.flush(sleep);
     delayed::cancel_sync(agent, sleep);
     return_undelivered(agent, sleep);

@@ -10,7 +10,8 @@ use rdma::core::mad::agent::RegistrationRequest;
 
 use super::{
     header::{class, method, Header, OUI_AT},
-    state::{self, Agent, AgentUse, Port, Registered},
+    registry,
+    state::{Agent, AgentUse, Port, Registered},
 };
 
 /// Number of vendors of a class that may have agents at a port.
@@ -122,7 +123,7 @@ fn find_for_request(port: &Port, header: &Header, oui: [u8; 3]) -> Option<AgentU
 pub(super) fn find(port: &Arc<Port>, header: &Header, bytes: &[u8]) -> Option<AgentUse> {
     let agent = if header.is_response() {
         // The transaction ID may be forged: the agent must be of this port.
-        state::find_agent(header.hi_tid()).filter(|agent| Arc::ptr_eq(&agent.port, port))
+        registry::find_agent(header.hi_tid()).filter(|agent| Arc::ptr_eq(&agent.port, port))
     } else {
         let oui = bytes.get(OUI_AT..).and_then(|rest| rest.first_chunk());
         find_for_request(port, header, oui.copied().unwrap_or([0; 3]))

@@ -128,7 +128,13 @@ fn process(
     let of_request = completion(send, slid, length);
     let (result, answer_length, pkey_index) = agent
         .qp
-        .driver_process(&request, Some(&of_request), port_num, &mut answer)
+        .driver_process(
+            &agent.port.device,
+            &request,
+            Some(&of_request),
+            port_num,
+            &mut answer,
+        )
         .ok_or(EINVAL)?;
     let (success, reply) = (MadResult::SUCCESS.bits(), MadResult::REPLY.bits());
     let received = match result {

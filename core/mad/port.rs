@@ -33,8 +33,10 @@ use super::{
     agent::{self, AgentAttr},
     depths,
     header::{MAD_SIZE, OPA_MAD_SIZE},
+    outbox::Queue,
+    registry::{self, OpenPort},
     respond::{self, Responder},
-    state::{self, Agent, Client, Layer, OpenPort, Port, Queue},
+    state::{Agent, Client, Layer, Port},
 };
 use crate::gid::cache;
 
@@ -115,10 +117,11 @@ fn start(
     let flags = QueueFlags::UNBOUND | QueueFlags::ORDERED | QueueFlags::MEM_RECLAIM;
     let workers = OwnedQueue::new(&name, flags, 1, sleep)?;
     let answerer = OwnedQueue::new(c"ib_mad_answer", flags, 1, sleep)?;
+    let registered = device.try_get().ok_or(ENODEV)?;
     let qp = |kind| opened.qps.get(kind).cloned();
     let port = Arc::pin_init(
         pin_init!(Port {
-            device: device.hold(),
+            device: registered,
             port_num,
             is_opa,
             mad_size,
@@ -131,7 +134,7 @@ fn start(
         }),
         GFP_KERNEL,
     )?;
-    state::add_port(port.clone())?;
+    registry::add_port(port.clone())?;
     let pkey = cache::of(device, port_num).and_then(|port| {
         let found = port.known.with(|known| known.find_pkey(DEFAULT_PKEY));
         found.flatten()
@@ -142,7 +145,7 @@ fn start(
             qp.post_recv(RecvMad::new(mad_size, GFP_KERNEL)?)?;
         }
     }
-    state::set_responders(&port, responders(&port, sleep)?);
+    registry::set_responders(&port, responders(&port, sleep)?);
     Ok(())
 }
 
@@ -183,7 +186,7 @@ fn end(responders: &[Option<Arc<Agent>>; 2], sleep: &MaySleep) {
 
 /// Closes a port. All its agents are unregistered: later clients are removed first.
 fn close(device: &Device, opened: &mut PortQps, sleep: &MaySleep) {
-    let gone: Option<OpenPort> = state::remove_port(device, opened.port_num);
+    let gone: Option<OpenPort> = registry::remove_port(device, opened.port_num);
     if let Some(gone) = &gone {
         respond::close(&gone.port, sleep);
         end(&gone.responders, sleep);
@@ -214,8 +217,8 @@ impl DeviceClient for Ports {
             }
             let make = |kinds: &[SpecialKind], depths: Depths| {
                 let queue = |_| Queue::new(port_num, depths.send);
-                // SAFETY: A device is registered from `add` until `remove` has returned, which closes the ports.
-                unsafe { SpecialQps::new(device, port_num, kinds, depths, queue, sleep) }
+                let device = device.try_get().ok_or(ENODEV)?;
+                SpecialQps::new(device, port_num, kinds, depths, queue, sleep)
             };
             let opened = ports
                 .reserve(1, GFP_KERNEL)

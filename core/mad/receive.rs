@@ -27,9 +27,12 @@ use super::{
         OPA_BASE_VERSION, RMPP_AT,
     },
     local::{is_opa_smp, set_length},
-    matching, respond, rmpp, security,
+    matching,
+    outbox::Queue,
+    registry::{self, OpenPort},
+    respond, rmpp, security,
     smi::{self, Action, Forward, Node, Smp},
-    state::{self, Agent, AgentUse, Layer, OpenPort, Queue, SendMad},
+    state::{Agent, AgentUse, Layer, SendMad},
 };
 
 impl MadLayer for Layer {
@@ -45,7 +48,7 @@ impl MadLayer for Layer {
         if mad.wc().status != c::IB_WC_SUCCESS {
             return;
         }
-        if let Some(open) = state::find_port(qp.device(), qp.queue.port_num) {
+        if let Some(open) = registry::find_port(qp.device(), qp.queue.port_num) {
             receive(&open, qp, mad, sleep);
         }
     }
@@ -157,7 +160,7 @@ fn take_smp(open: &OpenPort, mad: &mut RecvMad, node: Node) -> SmpRoute {
 /// The agent that responds on a queue pair; on a switch that of port 0.
 fn switch_responder(open: &OpenPort, kind: SpecialKind) -> Option<Arc<Agent>> {
     if open.port.device.is_switch() {
-        let zero = state::find_port(&open.port.device, 0)?;
+        let zero = registry::find_port(&open.port.device, 0)?;
         return zero.responder(kind).cloned();
     }
     open.responder(kind).cloned()
@@ -187,7 +190,8 @@ fn handle(
             return None;
         }
     }
-    let processed = qp.driver_process(&mad, None, open.port.port_num, answer);
+    let (device, port_num) = (&open.port.device, open.port.port_num);
+    let processed = qp.driver_process(device, &mad, None, port_num, answer);
     let Some((result, length, pkey_index)) = processed else {
         return Some(mad);
     };

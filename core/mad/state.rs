@@ -14,12 +14,10 @@
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `LAYER` | the ports, and the agents by number | any context | nothing |
 //! | `Port::registrations` | which agent gets which requests | any context | nothing |
 //! | `Port::answers` | the core's answers that have no address yet | process context | the work queue |
 //! | `Agent::table` | the MADs of an agent | any context | `Reassembly::received`, `Outbox`, the work queue |
 //! | `Reassembly::received` | the segments of a message | any context | nothing |
-//! | `Outbox` | the MADs of a queue pair that wait to be sent | any context | `SpecialQp::open`, what drivers take |
 //!
 //! C header: `include/rdma/ib_mad.h`.
 
@@ -28,22 +26,21 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kernel::{
     impl_has_delayed_work, impl_has_work,
     prelude::*,
-    rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation},
-    sync::{aref::ARef, Arc, SetOnce},
+    rbtree::{RBTree, RBTreeNodeReservation},
+    sync::{Arc, SetOnce},
     workqueue::{DelayedWork, Work},
 };
 use kernel_ext::{
     delayed,
     sleepable::Sleepable,
-    static_lock::static_lock,
-    static_vec::StaticVec,
-    sync::{new_spinlock_irq, SpinLockIrq},
+    sync::SpinLockIrq,
     timer::now_ns,
     uses::{Use, Used, Uses},
     work::OwnedQueue,
 };
 use rdma::{
     core::{
+        device,
         mad::{
             agent::{self, AgentBody, AgentInUse, OfAgent, RegistrationRequest},
             qp::{SpecialKind, SpecialQp},
@@ -51,7 +48,6 @@ use rdma::{
             send::{Addressed, OwnAh, Posted, PostedBody, SendBody},
             trace::{Attempts, Sent},
         },
-        Device,
     },
     embeds, Gid, MaySleep,
 };
@@ -64,7 +60,8 @@ pub(crate) enum Layer {}
 /// A port that sends and receives MADs.
 #[pin_data]
 pub(crate) struct Port {
-    pub(crate) device: ARef<Device>,
+    /// It stays registered until `remove` has closed the port, and all users of the port have gone.
+    pub(crate) device: device::Registered,
     pub(crate) port_num: u32,
     /// Whether it also receives Omni-Path MADs.
     pub(crate) is_opa: bool,
@@ -155,7 +152,10 @@ pub(crate) struct Agent {
     pub(crate) timer: DelayedWork<Sleepable<Agent>>,
 }
 
-embeds!(Agent { body: AgentBody });
+embeds! {
+    // SAFETY: No other type of this module has an `AgentBody`.
+    unsafe impl Embeds for Agent { body: AgentBody }
+}
 
 impl_has_delayed_work! {
     impl HasDelayedWork<Sleepable<Self>> for Agent { self.timer }
@@ -250,7 +250,10 @@ pub(crate) struct SendMad {
     pub(crate) retries_left: AtomicU32,
 }
 
-embeds!(SendMad { body: SendBody });
+embeds! {
+    // SAFETY: No other type of this module has a `SendBody`.
+    unsafe impl Embeds for SendMad { body: SendBody }
+}
 
 // SAFETY: The use is a member that is private to the layer, which never changes it. C allocates the MAD by that agent.
 unsafe impl OfAgent for SendMad {
@@ -700,194 +703,4 @@ impl NewEntry {
     pub(crate) fn key(&self) -> Key {
         self.key
     }
-}
-
-/// Data that the MAD layer keeps with a special queue pair.
-#[pin_data]
-pub(crate) struct Queue {
-    pub(crate) port_num: u32,
-    #[pin]
-    pub(crate) outbox: SpinLockIrq<Outbox>,
-}
-
-impl Queue {
-    /// An empty queue; at most `limit` MADs are posted at once.
-    pub(crate) fn new(port_num: u32, limit: u32) -> impl PinInit<Self, Error> {
-        try_pin_init!(Self {
-            port_num,
-            outbox <- new_spinlock_irq!(Outbox::new(limit), "Outbox"),
-        })
-    }
-}
-
-/// MADs that wait for room in a queue pair's send queue, and the number posted.
-pub(crate) struct Outbox {
-    pub(crate) in_flight: u32,
-    pub(crate) limit: u32,
-    waiting: RBTree<u64, Addressed<SendMad>>,
-    next_number: u64,
-    /// The sequence number of the next MAD that is posted.
-    pub(crate) next_sequence: u64,
-    /// MADs with earlier sequence numbers are posted again if they were flushed: another one had failed.
-    pub(crate) repost_before: u64,
-}
-
-impl Outbox {
-    /// An empty outbox; at most `limit` MADs are posted at once.
-    pub(crate) fn new(limit: u32) -> Self {
-        Self {
-            in_flight: 0,
-            limit,
-            waiting: RBTree::new(),
-            next_number: 0,
-            next_sequence: 1,
-            repost_before: 0,
-        }
-    }
-
-    /// Queues a MAD.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn push(&mut self, send: Addressed<SendMad>) -> Result {
-        let node = RBTreeNode::new(self.next_number, send, GFP_ATOMIC)?;
-        self.next_number = self.next_number.wrapping_add(1);
-        self.waiting.insert(node);
-        Ok(())
-    }
-
-    /// The oldest MAD.
-    pub(crate) fn pop(&mut self) -> Option<Addressed<SendMad>> {
-        let cursor = self.waiting.cursor_front_mut()?;
-        let (_, node) = cursor.remove_current();
-        Some(node.to_key_value().1)
-    }
-}
-
-/// The open ports, and the agents by number.
-struct Registry {
-    ports: StaticVec<OpenPort>,
-    agents: StaticVec<Arc<Agent>>,
-    next_number: u32,
-}
-
-/// An open port and the core's agents there.
-#[derive(Clone)]
-pub(crate) struct OpenPort {
-    pub(crate) port: Arc<Port>,
-    /// For QP0 and QP1.
-    pub(crate) responders: [Option<Arc<Agent>>; 2],
-}
-
-impl OpenPort {
-    /// The core's agent on the queue pair of a kind.
-    pub(crate) fn responder(&self, kind: SpecialKind) -> Option<&Arc<Agent>> {
-        self.responders
-            .iter()
-            .flatten()
-            .find(|agent| agent.qp.kind() == kind)
-    }
-}
-
-/// Agent numbers are below: the mlx4 driver uses the upper 8 bits.
-const MAX_AGENTS: u32 = 1 << 24;
-
-static_lock! {
-    static LAYER: SpinLockIrq<Registry> = Registry {
-        ports: StaticVec::new(),
-        agents: StaticVec::new(),
-        next_number: 0,
-    };
-}
-
-/// The open port of a device. Any context.
-pub(crate) fn find_port(device: &Device, port_num: u32) -> Option<OpenPort> {
-    let registry = LAYER.lock();
-    let mut ports = registry.ports.iter();
-    ports.find(|open| is(&open.port, device, port_num)).cloned()
-}
-
-fn is(port: &Port, device: &Device, port_num: u32) -> bool {
-    port.port_num == port_num && core::ptr::eq(&*port.device, device)
-}
-
-/// Registers a port.
-///
-/// # Errors
-///
-/// `ENOMEM`.
-pub(crate) fn add_port(port: Arc<Port>) -> Result {
-    let open = OpenPort {
-        port,
-        responders: [const { None }; 2],
-    };
-    LAYER.lock().ports.push(open, GFP_ATOMIC)
-}
-
-/// Sets the core's agents of a port.
-pub(crate) fn set_responders(port: &Arc<Port>, responders: [Option<Arc<Agent>>; 2]) {
-    let mut registry = LAYER.lock();
-    let mut ports = registry.ports.iter_mut();
-    if let Some(open) = ports.find(|open| Arc::ptr_eq(&open.port, port)) {
-        open.responders = responders;
-    }
-}
-
-/// Unregisters a port.
-pub(crate) fn remove_port(device: &Device, port_num: u32) -> Option<OpenPort> {
-    let mut registry = LAYER.lock();
-    let nth = registry
-        .ports
-        .iter()
-        .position(|open| is(&open.port, device, port_num))?;
-    registry.ports.remove(nth)
-}
-
-/// Assigns an agent its number.
-///
-/// # Errors
-///
-/// `ENOMEM`; `ENOSPC` where all numbers are in use.
-pub(crate) fn add_agent(agent: &Arc<Agent>) -> Result {
-    let mut registry = LAYER.lock();
-    let mut number = registry.next_number;
-    for _ in 0..=registry.agents.len() {
-        // 0 is never assigned, so that a transaction ID without an agent matches none.
-        number = match number {
-            0 | MAX_AGENTS.. => 1,
-            number => number,
-        };
-        let search = |agent: &Arc<Agent>| agent.body.hi_tid();
-        if let Err(place) = registry.agents.binary_search_by_key(&number, search) {
-            agent.body.set_hi_tid(number);
-            let slot = registry.agents.reserve(GFP_ATOMIC)?;
-            slot.insert(place, agent.clone());
-            registry.next_number = number.wrapping_add(1);
-            return Ok(());
-        }
-        number = number.wrapping_add(1);
-    }
-    Err(ENOSPC)
-}
-
-/// Unregisters the number of an agent.
-pub(crate) fn remove_agent(agent: &Agent) {
-    let mut registry = LAYER.lock();
-    let number = agent.body.hi_tid();
-    let found = registry
-        .agents
-        .binary_search_by_key(&number, |agent| agent.body.hi_tid());
-    let taken = found.ok().and_then(|nth| registry.agents.remove(nth));
-    drop(registry);
-    drop(taken);
-}
-
-/// The agent with a number. Any context.
-pub(crate) fn find_agent(number: u32) -> Option<AgentUse> {
-    let registry = LAYER.lock();
-    let found = registry
-        .agents
-        .binary_search_by_key(&number, |agent| agent.body.hi_tid());
-    registry.agents.get(found.ok()?)?.try_use()
 }

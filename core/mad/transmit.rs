@@ -9,7 +9,10 @@ use core::sync::atomic::Ordering;
 use kernel::{prelude::*, sync::Arc};
 use rdma::core::mad::{qp::SpecialQp, send::Addressed, trace};
 
-use super::state::{traced, Layer, Outbox, SendMad};
+use super::{
+    outbox::Outbox,
+    state::{traced, Layer, SendMad},
+};
 
 /// Posts a MAD to the queue pair.
 fn post(

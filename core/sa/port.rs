@@ -67,6 +67,7 @@ impl OnEvent for Listener {
 
 /// Opens a port.
 fn open(device: &Device, port_num: u32, sleep: &MaySleep) -> Result<Arc<SaPort>> {
+    let registered = device.try_get().ok_or(ENODEV)?;
     let wanted = AgentAttr {
         kind: SpecialKind::Gsi,
         request: None,
@@ -82,7 +83,7 @@ fn open(device: &Device, port_num: u32, sleep: &MaySleep) -> Result<Arc<SaPort>>
     let own = agent.clone();
     let made = Arc::pin_init(
         pin_init!(SaPort {
-            device: device.hold(),
+            device: registered,
             port_num,
             is_opa,
             agent: own,

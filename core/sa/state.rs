@@ -16,7 +16,7 @@
 use kernel::{
     impl_has_delayed_work, impl_has_work,
     prelude::*,
-    sync::{aref::ARef, Arc},
+    sync::Arc,
     workqueue::{DelayedWork, Work},
 };
 use kernel_ext::{
@@ -25,6 +25,7 @@ use kernel_ext::{
 };
 use rdma::{
     core::{
+        device::Registered,
         mad::{recv::RecvMad, send::OwnAh},
         Device,
     },
@@ -54,7 +55,8 @@ pub(super) struct Capabilities {
 /// A port of a subnet with an SA.
 #[pin_data]
 pub(super) struct SaPort {
-    pub(super) device: ARef<Device>,
+    /// It stays registered until `remove` has closed the port.
+    pub(super) device: Registered,
     pub(super) port_num: u32,
     pub(super) is_opa: bool,
     pub(super) agent: Arc<Agent>,

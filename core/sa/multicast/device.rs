@@ -60,9 +60,10 @@ impl OnEvent for Listener {
 }
 
 fn new(device: &Device, port_num: u32) -> Result<Arc<McastPort>> {
+    let device = device.try_get().ok_or(ENODEV)?;
     Arc::pin_init(
         pin_init!(McastPort {
-            device: device.hold(),
+            device,
             port_num,
             groups <- new_spinlock_irq!(KVec::new(), "McastPort::groups"),
             uses <- Uses::new(),

@@ -19,12 +19,7 @@
 //!
 //! C header: `include/rdma/ib_sa.h`.
 
-use kernel::{
-    impl_has_work,
-    prelude::*,
-    sync::{aref::ARef, Arc},
-    workqueue::Work,
-};
+use kernel::{impl_has_work, prelude::*, sync::Arc, workqueue::Work};
 use kernel_ext::{
     bindings::ib_sa_mcmember_rec,
     sleepable::{self, Sleepable},
@@ -36,6 +31,7 @@ use kernel_ext::{
 };
 use rdma::{
     core::{
+        device::Registered,
         sa::{MulticastBody, MulticastMember, SaClientUse},
         Device,
     },
@@ -176,9 +172,10 @@ pub(crate) struct Member {
     pub(super) state: SpinLockIrq<MemberState>,
 }
 
-embeds!(Member {
-    body: MulticastBody
-});
+embeds! {
+    // SAFETY: No other type of this module has a `MulticastBody`.
+    unsafe impl Embeds for Member { body: MulticastBody }
+}
 
 // SAFETY: The count is a member.
 unsafe impl Used for Member {
@@ -201,7 +198,8 @@ pub(super) struct Listed {
 /// A port with multicast groups.
 #[pin_data]
 pub(super) struct McastPort {
-    pub(super) device: ARef<Device>,
+    /// It stays registered until `remove` has closed the port.
+    pub(super) device: Registered,
     pub(super) port_num: u32,
     #[pin]
     pub(super) groups: SpinLockIrq<KVec<Listed>>,

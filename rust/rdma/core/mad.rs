@@ -39,7 +39,8 @@ pub unsafe trait Body {
 ///
 /// # Safety
 ///
-/// `Self` has a `Self::Body` at `OFFSET`.
+/// `Self` has a `Self::Body` at `OFFSET`. No other type has a body of this type that C gets a pointer to: where C passes one back, the
+/// object is a `Self`.
 pub unsafe trait Embeds: Sized + Send + Sync + 'static {
     /// The body.
     type Body: Body;
@@ -52,10 +53,15 @@ pub unsafe trait Embeds: Sized + Send + Sync + 'static {
 }
 
 /// Implements [`Embeds`] for an object, whose body is the member.
+///
+/// # Safety
+///
+/// No other type has a body of this type that C gets a pointer to. That the member is the body need not be proved: the macro takes its
+/// own offset, and `body` compiles only for a member of that type.
 #[macro_export]
 macro_rules! embeds {
-    ($object:ty { $member:ident: $body:ty }) => {
-        // SAFETY: The macro takes the member's own offset, and `body` compiles only for a member of that type.
+    (unsafe impl Embeds for $object:ty { $member:ident: $body:ty }) => {
+        // SAFETY: By the safety requirements of the macro, whose user writes `unsafe`; for the offset see there.
         unsafe impl $crate::core::mad::Embeds for $object {
             type Body = $body;
             const OFFSET: usize = core::mem::offset_of!($object, $member);

@@ -35,7 +35,7 @@ use super::{
     Embeds,
 };
 use crate::{
-    core::{ah_attr::AhVector, object::Owned, Device, Qp},
+    core::{ah_attr::AhVector, device::Registered, object::Owned, Device, Qp},
     MaySleep,
 };
 
@@ -105,7 +105,7 @@ struct Receives {
 ///
 /// # Invariants
 ///
-/// If `qp` is `Some`, the queue pair is valid.
+/// If `qp` is `Some`, the queue pair is valid, and its device is registered.
 struct Open {
     qp: Option<NonNull<ib_qp>>,
 }
@@ -152,8 +152,9 @@ pub struct Depths {
     pub recv: u32,
 }
 
-/// The resources that the special queue pairs of a port share.
+/// The resources that the special queue pairs of a port share. While there are any, the device stays registered.
 struct Shared {
+    device: Registered,
     pd: NonNull<ib_pd>,
     cq: NonNull<ib_cq>,
 }
@@ -174,19 +175,15 @@ fn made<T>(object: *mut T) -> Result<NonNull<T>> {
 }
 
 impl<L: MadLayer> SpecialQps<L> {
-    /// Creates the special queue pairs of a port, in the reset state.
+    /// Creates the special queue pairs of a port, in the reset state. The device stays registered until [`Self::close`].
     ///
     /// `queue` initialises the layer's data of each.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, and those of the driver.
-    ///
-    /// # Safety
-    ///
-    /// The device is registered, and is not unregistered before [`Self::close`] was called.
-    pub unsafe fn new<I: PinInit<L::Queue, Error>>(
-        device: &Device,
+    pub fn new<I: PinInit<L::Queue, Error>>(
+        device: Registered,
         port: u32,
         kinds: &[SpecialKind],
         depths: Depths,
@@ -199,8 +196,8 @@ impl<L: MadLayer> SpecialQps<L> {
             .send
             .saturating_add(depths.recv)
             .saturating_mul(count);
-        // SAFETY: By the safety requirements; process context. `close` destroys the resources.
-        let mut qps = unsafe {
+        // SAFETY: The device is registered until `close`, which destroys the resources; process context.
+        let (pd, cq) = unsafe {
             let pd = made(bindings::__ib_alloc_pd(device.as_raw(), 0, name))?;
             let cq = made(bindings::__ib_alloc_cq(
                 device.as_raw(),
@@ -213,13 +210,14 @@ impl<L: MadLayer> SpecialQps<L> {
             .inspect_err(|_| {
                 bindings::ib_dealloc_pd_user(pd.as_ptr(), null_mut());
             })?;
-            Self {
-                qps: KVec::new(),
-                shared: Some(Shared { pd, cq }),
-            }
+            (pd, cq)
+        };
+        let mut qps = Self {
+            qps: KVec::new(),
+            shared: Some(Shared { device, pd, cq }),
         };
         for &kind in kinds {
-            if let Err(error) = qps.add(device, port, kind, depths, queue(kind)) {
+            if let Err(error) = qps.add(port, kind, depths, queue(kind)) {
                 let _ = qps.close(sleep);
                 return Err(error);
             }
@@ -229,7 +227,6 @@ impl<L: MadLayer> SpecialQps<L> {
 
     fn add(
         &mut self,
-        device: &Device,
         port: u32,
         kind: SpecialKind,
         depths: Depths,
@@ -247,12 +244,12 @@ impl<L: MadLayer> SpecialQps<L> {
         // SAFETY: The domain is valid: `shared` owns it.
         let lkey = unsafe { (*shared.pd.as_ptr()).local_dma_lkey };
         let mut label: ib_qp = pin_init::zeroed();
-        label.device = device.as_raw();
+        label.device = shared.device.as_raw();
         label.qp_num = kind.number();
         label.qp_type = kind.qp_type();
         label.port = port;
         let init = try_pin_init!(SpecialQp {
-            device: device.hold(),
+            device: shared.device.hold(),
             label: Label(Opaque::new(label)),
             kind,
             lkey,
@@ -341,9 +338,13 @@ impl<L: MadLayer> SpecialQps<L> {
 }
 
 impl<L: MadLayer> SpecialQps<L> {
-    /// Leaks the memory that the device may still write to.
+    /// Leaks the memory that the device may still write to. Nothing is posted any more.
     fn leak(&self) {
         for qp in &self.qps {
+            let mut owned = qp.owned.lock();
+            qp.open.lock().qp = None;
+            owned.qp = None;
+            drop(owned);
             core::mem::forget(qp.clone());
         }
     }
@@ -351,7 +352,9 @@ impl<L: MadLayer> SpecialQps<L> {
 
 impl<L: MadLayer> Drop for SpecialQps<L> {
     fn drop(&mut self) {
-        if self.shared.is_some() {
+        if let Some(shared) = self.shared.take() {
+            // The queue pairs are still there: so the device stays registered for good.
+            core::mem::forget(shared);
             self.leak();
         }
     }
@@ -519,14 +522,18 @@ impl<L: MadLayer> SpecialQp<L> {
 
     /// Lets the driver process a MAD (`process_mad`), which has `local` as its completion if it came in no packet. The driver may
     /// write a response to `answer`. Returns the result (`enum ib_mad_result`), the length of the response, and the index of its
-    /// P_Key; `None` without the method. Any context.
+    /// P_Key; `None` without the method, and for the queue pair of another device. Any context.
     pub fn driver_process(
         &self,
+        device: &Registered,
         request: &RecvMad,
         local: Option<&LocalCompletion>,
         port: u32,
         answer: &mut RecvMad,
     ) -> Option<(u32, usize, u16)> {
+        if !core::ptr::eq(&**device, &*self.device) {
+            return None;
+        }
         let (mut length, mut pkey_index) = (answer.mad().len(), 0);
         let room = length;
         let label = self.label.0.get();
@@ -534,7 +541,7 @@ impl<L: MadLayer> SpecialQp<L> {
             Some(local) => (local.wc(label), core::ptr::null()),
             None => (request.completion(label), request.grh()),
         };
-        // SAFETY: The device is valid. The driver reads the request and its completion, of whose queue pair it reads the number
+        // SAFETY: The device is registered. The driver reads the request and its completion, of whose queue pair it reads the number
         // and the type, and writes at most the length of the answer that it is passed. By the header it does not sleep.
         let ret = unsafe {
             let call = (*self.device.as_raw()).ops.process_mad?;
