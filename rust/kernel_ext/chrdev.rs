@@ -27,7 +27,7 @@ view_of! {
 ///
 /// # Safety
 ///
-/// The type is a transparent wrapper of the structure, with a `struct cdev` at the offset.
+/// The type is the structure, or a transparent wrapper of it, with a `struct cdev` at the offset.
 pub unsafe trait CdevOwner {
     /// The offset of the character device in the structure.
     const OFFSET: usize;

@@ -8,6 +8,7 @@
 //!
 //! Functions that may sleep take a [`MaySleep`](context::MaySleep) token: see [`context`].
 
+pub mod char_node;
 pub mod chrdev;
 pub mod cmutex;
 pub mod context;
