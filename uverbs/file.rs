@@ -37,7 +37,7 @@ impl FileOps for DeviceFile {
     type Node = Node;
 
     fn open(node: &Node, _file: &kernel::fs::File, sleep: &MaySleep) -> Result<FileRef> {
-        node.open(may_open, sleep)
+        node.open(|device| may_open(device, sleep), sleep)
     }
 
     fn release(file: FileRef, sleep: &MaySleep) {
@@ -98,8 +98,8 @@ pub(crate) fn operations(device: &Device) -> &'static Exported<file_operations> 
 }
 
 /// Checks that the current process may open a device: one of its network namespace, or any in shared mode.
-fn may_open(device: &Device) -> Result {
-    node::may_access(device).then_some(()).ok_or(EPERM)
+fn may_open(device: &Device, sleep: &MaySleep) -> Result {
+    device.is_accessible(sleep).then_some(()).ok_or(EPERM)
 }
 
 /// Destroys the objects and the context of a file (`uverbs_destroy_ufile_hw`). Further and concurrent calls do nothing.

@@ -84,6 +84,7 @@
 //! C header: `include/rdma/ib_verbs.h`.
 
 pub mod ah;
+pub mod attachment;
 pub mod chain;
 pub mod cq;
 mod credit;

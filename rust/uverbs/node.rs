@@ -437,12 +437,6 @@ impl Access<'_> {
     }
 }
 
-/// Whether the current process may use a device from its network namespace.
-pub fn may_access(device: &Device) -> bool {
-    // SAFETY: The device is valid, and the current process has a network namespace during a system call.
-    unsafe { bindings::rdma_dev_access_netns(device.as_raw(), bindings::current_net()) }
-}
-
 /// Whether the current process has the credentials that the file was opened with, and the access is not the kernel's. Commands by
 /// `write()` require that.
 pub fn is_safe(file: &kernel::fs::File) -> bool {

@@ -398,6 +398,24 @@ impl Device {
         self.port_caps(port) & bindings::RDMA_CORE_CAP_PROT_IWARP != 0
     }
 
+    /// Whether a port has management datagrams.
+    #[inline]
+    pub fn has_mads(&self, port: u32) -> bool {
+        self.port_caps(port) & bindings::RDMA_CORE_CAP_IB_MAD != 0
+    }
+
+    /// Whether a port has a subnet management interface: QP0.
+    #[inline]
+    pub fn has_smi(&self, port: u32) -> bool {
+        self.port_caps(port) & bindings::RDMA_CORE_CAP_IB_SMI != 0
+    }
+
+    /// Whether the current process may use the device: one of its network namespace, or any in shared mode.
+    pub fn is_accessible(&self, _sleep: &crate::MaySleep) -> bool {
+        // SAFETY: The device is valid. A thread in process context has a network namespace.
+        unsafe { bindings::rdma_dev_access_netns(self.as_raw(), bindings::current_net()) }
+    }
+
     /// The attributes of the device (`struct ib_device_attr`), as the driver reported them at registration.
     pub fn attrs(&self) -> &bindings::ib_device_attr {
         // SAFETY: The attributes are constant from registration on.
