@@ -103,6 +103,16 @@ struct rdma_id_private {
 	struct rdma_ucm_ece ece;
 };
 
+/* What the tracepoints of MADs in user space read. */
+struct ib_umad_port {
+	struct ib_device *ib_dev;
+	u32 port_num;
+};
+
+struct ib_umad_file {
+	struct ib_umad_port *port;
+};
+
 /* What the tracepoints of MADs read. */
 struct ib_mad_port_private {
 	struct ib_device *device;

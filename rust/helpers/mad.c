@@ -35,3 +35,19 @@ __rust_helper int rust_helper_ib_mad_security_pkey(struct ib_mad_agent *agent, u
 	return 0;
 #endif
 }
+
+/* Address vectors of datagrams, whose type depends on the port. */
+__rust_helper enum rdma_ah_attr_type rust_helper_rdma_ah_find_type(struct ib_device *device, u32 port)
+{
+	return rdma_ah_find_type(device, port);
+}
+
+__rust_helper void rust_helper_rdma_ah_set_dlid(struct rdma_ah_attr *attr, u32 dlid)
+{
+	rdma_ah_set_dlid(attr, dlid);
+}
+
+__rust_helper void rust_helper_rdma_ah_set_path_bits(struct rdma_ah_attr *attr, u8 path_bits)
+{
+	rdma_ah_set_path_bits(attr, path_bits);
+}

@@ -15,6 +15,9 @@
 //! | [`Work`] | a request with its memory, owned by whoever may access the memory | any context |
 //! | [`dma::Buffer`], [`dma::Pages`] | memory that is mapped for the device | any context |
 //!
+//! [`mad`] has management datagrams. A client whose files or agents use a device for as long as it is there, without the lifetime of
+//! the device in their types, is an [`attachment::Client`] instead.
+//!
 //! # What the types guarantee
 //!
 //! * All objects of a device have the lifetime `'d` of that [`Device`]. No other device has the same lifetime, and it does not
@@ -93,6 +96,7 @@ mod device;
 pub mod dma;
 pub mod event;
 mod fill;
+pub mod mad;
 pub mod mr;
 pub mod op;
 pub mod pd;
