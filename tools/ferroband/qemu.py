@@ -72,6 +72,8 @@ class Qemu(Guest):
         super().__init__(logs, name)
         self._socket_path = os.path.join(self.directory, "commands")
         append = "console=ttyS0 panic=-1 net.ifnames=0 rdinit=/init mitigations=off tsc=nowatchdog rcupdate.rcu_cpu_stall_timeout=60"
+        # On a busy machine no timer interrupt may come while the kernel looks whether one does.
+        append += " no_timer_check"
         # A report of lockdep may be long, and the first must not be lost.
         append += " log_buf_len=8M"
         # The tests in our modules run when kunit.sh says so, not whenever one is loaded.
