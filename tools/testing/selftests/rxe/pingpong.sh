@@ -45,10 +45,10 @@ done
 check "no privileges" pingpong "$(as_nobody ibv_rc_pingpong)" -n 20 -s 1000 -r 5
 # says WORDS COMMAND...: it fails, with these words.
 says() { local words=$1 output; shift; ! output=$("$@" 2>&1) && echo "$output" && grep -q "$words" <<< "$output"; }
-check "locked memory is limited without privileges" says "register MR" on A "$(as_nobody ibv_rc_pingpong)" -d rxe0 -g 1 -s 1000000
+check "locked memory is limited without privileges" says "register MR" on A timeout 20 "$(as_nobody ibv_rc_pingpong)" -d rxe0 -g 1 -s 1000000
 check "and not limited with them" pingpong ibv_rc_pingpong -n 20 -s 1000000
 check "the library warns about a low limit" \
 	on A bash -c 'ulimit -l 32; setpriv --reuid=65534 --clear-groups ibv_devinfo 2>&1 | grep RLIMIT_MEMLOCK'
-check "a device that is not there" says "nosuch not found" on A ibv_rc_pingpong -d nosuch
+check "a device that is not there" says "nosuch not found" on A timeout 20 ibv_rc_pingpong -d nosuch
 check "nothing is left" no_objects
 finish

@@ -32,7 +32,7 @@ fi
 
 told "completion queues: the end" on A timeout 60 "$here/verbs_poll" rxe0 "$(gid_index A)"
 told "datagrams: the end" on A timeout 30 "$here/verbs_ud" rxe0 "$(gid_index A)" "$(netdev A)"
-check "1,000,000 bytes are too much for who may lock 64 KiB" grep "Couldn't register MR" <(limited ibv_rc_pingpong -d rxe0 -g 1 -s 1000000)
+check "1,000,000 bytes are too much for who may lock 64 KiB" grep "Couldn't register MR" <(limited timeout 20 ibv_rc_pingpong -d rxe0 -g 1 -s 1000000)
 check "and not for who may lock all" pingpong ibv_rc_pingpong -n 5 -s 1000000
 check "nothing is left" retry 5 no_objects
 finish
