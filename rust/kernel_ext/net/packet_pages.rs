@@ -87,15 +87,12 @@ impl Stock {
 
     /// Makes another block the current one: one that is not used any more, or a new one. `None` if memory is short.
     fn turn(&mut self, gfp: Gfp<'_>) -> Option<()> {
-        // SAFETY: By the type invariants `self` owns a reference to the pages.
         let unused = |block: &*mut u8| {
-            block.is_null() || unsafe { bindings::packet_pages_unused((*block).cast()) }
+            // SAFETY: By the type invariants `self` owns a reference to the pages.
+            !block.is_null() && unsafe { bindings::packet_pages_unused((*block).cast()) }
         };
         let next = self.current.wrapping_add(1) % KEPT;
-        let found = self
-            .blocks
-            .iter()
-            .position(|block| !block.is_null() && unused(block));
+        let found = self.blocks.iter().position(unused);
         let place = found
             .or_else(|| self.blocks.iter().position(|block| block.is_null()))
             .unwrap_or(next);
