@@ -245,7 +245,12 @@ impl Qp {
         if self.groups.load(Ordering::Acquire) != 0 {
             return Err(EBUSY);
         }
-        self.engine.lock().dead = true;
+        let mut engine = self.engine.lock();
+        engine.acknowledge(self);
+        engine.dead = true;
+        let next = engine.queues.next.take();
+        drop(engine);
+        self.drive_next(next);
         // A packet whose lookup found the QP before this finds the engine dead.
         let qps = &self.rxe.qps;
         qps.remove_later(self.number(), &self.rxe.old_qps, sleep);

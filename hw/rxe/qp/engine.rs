@@ -445,6 +445,16 @@ impl Engine {
         self.take_run(qp, run, payload, arrival)
     }
 
+    /// Sends the responses that are due before the QP is destroyed. A message may be complete before it is acknowledged, and its
+    /// program may end then: the peer would send the message again and again.
+    pub(super) fn acknowledge(&mut self, qp: &Qp) {
+        if matches!(self.responder.state(), State::Rtr | State::Rts) {
+            let (_, responder, mut ops) = self.split(qp, None);
+            responder.run(BUDGET, &mut ops);
+            ops.flush();
+        }
+    }
+
     /// Runs requester and responder; returns whether there is more to do at once.
     pub(super) fn run(&mut self, qp: &Qp) -> bool {
         if self.queues.recv.is_broken() && !matches!(qp.state(), QpState::Reset | QpState::Err) {
