@@ -10,7 +10,7 @@
 //! ```
 //!
 //! `oldest` advances with responses (`completer.rs`, the other half of this state machine), `next` with sent packets.
-//! After a loss `next` goes back to `oldest` (go-back-N), while late responses up to `max_psn` are still valid.
+//! After a loss `next` goes back to `oldest` (go-back-N; `retry.rs`), while late responses up to `max_psn` are still valid.
 //!
 //! A work request uses as many sequence numbers as it has request packets or, for READ, response packets; local
 //! operations use none. So the position in a message follows from the PSN, and no state is kept per packet or work
@@ -19,12 +19,13 @@
 use crate::memory::{SendOp, SendOps, SendWr, TransmitError};
 use crate::mtu::Mtu;
 use crate::pkey::Pkey;
+use crate::position::{precedes, Cursor};
 use crate::psn::{Msn, Psn};
 use crate::request::{PacketSpec, Request};
 use crate::state::{
     Completion, Counter, QpEvent, Run, SendAttr, Service, State, Time, WcStatus, RNR_RETRY_INFINITE,
 };
-use crate::timer::AckTimeout;
+use crate::timer::{AckTimeout, FIRST_RNR_PAUSE};
 use crate::wire::{Aeth, Qpn, Syndrome};
 
 /// Maximum number of packets between two that request an acknowledge, also within a message.
@@ -35,89 +36,6 @@ const MESSAGES_PER_ACK: u32 = 16;
 
 /// Maximum window: it leaves half of the distinguishable sequence numbers to a large READ.
 const MAX_WINDOW: u32 = 1 << 22;
-
-/// The shortest wait after the first RNR NAK for a request, in nanoseconds. It doubles with each further one.
-const FIRST_RNR_PAUSE: u64 = 10_000;
-
-/// The shortest wait after many RNR NAKs for a request, in nanoseconds: the code 18 of [`RnrTimer`](crate::timer::RnrTimer).
-const LONGEST_RNR_PAUSE: u64 = 5_120_000;
-
-/// A position in the sequence of packets.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cursor {
-    /// The work request.
-    pub(crate) index: u32,
-    /// PSN of its first packet.
-    first: Psn,
-    /// Number of its packets before this position.
-    pub(crate) packet: u32,
-    /// Number of messages before it: its own number (SSN) is the next one (IBTA volume 1, 9.7.7.2.1).
-    pub(crate) messages: Msn,
-    /// The work request itself, once it was read.
-    wr: Option<SendWr>,
-}
-
-impl Cursor {
-    const fn at(index: u32, first: Psn, messages: Msn) -> Self {
-        Self {
-            index,
-            first,
-            packet: 0,
-            messages,
-            wr: None,
-        }
-    }
-
-    /// PSN of the next packet.
-    #[inline]
-    pub(crate) const fn psn(&self) -> Psn {
-        self.first.add(self.packet)
-    }
-
-    /// The work request at this position, if it is posted.
-    #[inline]
-    pub(crate) fn wr<O: SendOps>(&mut self, ops: &mut O) -> Option<SendWr> {
-        if self.wr.is_none() {
-            self.wr = ops.wr(self.index);
-        }
-        self.wr
-    }
-
-    /// Advances by `packets` in a work request of `total` packets, at its end to the next one.
-    #[inline]
-    pub(crate) fn advance(&mut self, packets: u32, total: u32) {
-        self.packet = self.packet.saturating_add(packets);
-        if self.packet >= total {
-            self.finish(total);
-        }
-    }
-
-    /// Advances to the end of a work request of `total` packets.
-    #[inline]
-    fn finish(&mut self, total: u32) {
-        let messages = self.messages.add((total != 0).into());
-        *self = Self::at(self.index.wrapping_add(1), self.first.add(total), messages);
-    }
-
-    /// Whether a PSN is that of a packet of this work request before this position.
-    #[inline]
-    pub(crate) fn has_passed(&self, psn: Psn) -> bool {
-        psn.is_within(self.first, self.packet)
-    }
-
-    /// Whether this position is before `other`.
-    #[inline]
-    fn is_before(&self, other: &Self) -> bool {
-        precedes(self.index, other.index)
-            || (self.index == other.index && self.packet < other.packet)
-    }
-}
-
-/// Whether work request `a` is before `b`. Queues are far shorter than half of the range of indices.
-#[inline]
-pub(crate) const fn precedes(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) < 0
-}
 
 /// Timers of the requester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,14 +50,14 @@ pub(crate) enum Wait {
 
 /// What was sent since the last packet that requests an acknowledge.
 #[derive(Clone, Copy, Debug)]
-struct Unasked {
+pub(crate) struct Unasked {
     packets: u32,
     /// Messages that end in these packets.
     messages: u32,
 }
 
 impl Unasked {
-    const NOTHING: Self = Self {
+    pub(crate) const NOTHING: Self = Self {
         packets: 0,
         messages: 0,
     };
@@ -164,34 +82,34 @@ pub struct Requester {
     pub(crate) state: State,
     drain: Drain,
     pub(crate) oldest: Cursor,
-    next: Cursor,
+    pub(crate) next: Cursor,
     /// First PSN that was never sent.
     pub(crate) max_psn: Psn,
     /// First work request of which nothing was sent or executed.
     begun: u32,
     /// READ and ATOMIC requests between `oldest` and `next`.
-    reads: u32,
-    unasked: Unasked,
+    pub(crate) reads: u32,
+    pub(crate) unasked: Unasked,
     /// The last message for which the peer has a receive (LSN), if it tells.
     limit: Option<Msn>,
     /// A work request that cannot be sent; it fails when all requests before it have completed.
     fault: Option<(u32, WcStatus)>,
     pub(crate) wait: Wait,
     /// Retries left after a timeout or a loss.
-    retries_left: u8,
+    pub(crate) retries_left: u8,
     /// Consecutive timeouts without progress.
-    timeouts: u8,
+    pub(crate) timeouts: u8,
     /// Retries left after RNR NAKs.
-    rnr_left: u8,
+    pub(crate) rnr_left: u8,
     /// Shortest wait after the next RNR NAK, in nanoseconds. It grows until there is progress: retries in intervals of
     /// a few microseconds take the processor from the program that is to post the receive.
-    rnr_pause: u64,
+    pub(crate) rnr_pause: u64,
     /// `next` has gone back, and no new response has arrived since: further signs of the same loss are ignored.
-    recovering: bool,
+    pub(crate) recovering: bool,
     /// After a timeout, one packet that requests an acknowledge is sent, and the others wait for its response. Sending
     /// all of them again would only lengthen the queues of a slow peer. So does the first packet of a message for which the
     /// peer has no receive.
-    probing: bool,
+    pub(crate) probing: bool,
 }
 
 /// Result of an attempt to send.
@@ -393,19 +311,6 @@ impl Requester {
         };
         self.check_drained(ops);
         run
-    }
-
-    /// Handles the deadline.
-    fn expire<O: SendOps>(&mut self, now: Time, ops: &mut O) {
-        match self.wait {
-            Wait::Answer(time) if time <= now => {
-                self.probing = true;
-                self.timeouts = self.timeouts.saturating_add(1);
-                self.retry(ops);
-            }
-            Wait::Receiver(time) if time <= now => self.wait = Wait::Nothing,
-            _ => {}
-        }
     }
 
     fn send<O: SendOps>(&mut self, now: Time, budget: u32, ops: &mut O) -> Run {
@@ -713,15 +618,6 @@ impl Requester {
         self.complete(index, wr, WcStatus::Success, ops);
     }
 
-    /// Starts the timer for a response.
-    #[inline]
-    pub(crate) fn start_timer(&mut self, now: Time) {
-        self.wait = match self.attr.ack_timeout.nanoseconds_after(self.timeouts) {
-            Some(timeout) => Wait::Answer(now.after(timeout)),
-            None => Wait::Nothing,
-        };
-    }
-
     /// Completes a work request.
     #[inline]
     pub(crate) fn complete<O: SendOps>(
@@ -769,72 +665,6 @@ impl Requester {
         self.oldest.finish(total);
         self.complete(index, wr, WcStatus::Success, ops);
         self.retire_local(ops);
-    }
-
-    /// Handles progress by new responses: resets the retry counters and the timer.
-    #[inline]
-    pub(crate) fn progressed(&mut self, now: Time) {
-        self.refill_retries();
-        self.recovering = false;
-        self.probing = false;
-        if self.next.is_before(&self.oldest) {
-            self.next = self.oldest;
-            self.reads = 0;
-        }
-        match self.wait {
-            Wait::Receiver(_) => {}
-            _ if self.outstanding() == 0 => self.wait = Wait::Nothing,
-            _ => self.start_timer(now),
-        }
-    }
-
-    fn refill_retries(&mut self) {
-        self.retries_left = self.attr.retry_cnt;
-        self.timeouts = 0;
-        self.rnr_left = self.attr.rnr_retry;
-        self.rnr_pause = FIRST_RNR_PAUSE;
-    }
-
-    /// Goes back to the oldest unacknowledged packet.
-    fn go_back<O: SendOps>(&mut self, ops: &mut O) {
-        ops.count(Counter::CompleterRetry);
-        self.next = self.oldest;
-        self.reads = 0;
-        self.unasked = Unasked::NOTHING;
-        self.recovering = true;
-        self.wait = Wait::Nothing;
-    }
-
-    /// Handles a loss: retries, if the retry counter allows (IBTA volume 1, 9.7.6.1).
-    pub(crate) fn retry<O: SendOps>(&mut self, ops: &mut O) {
-        let Some(left) = self.retries_left.checked_sub(1) else {
-            ops.count(Counter::RetryExceeded);
-            return self.fail(WcStatus::RetryExcErr, ops);
-        };
-        self.retries_left = left;
-        self.go_back(ops);
-    }
-
-    /// Handles an implied NAK; further ones of the same loss are ignored.
-    pub(crate) fn retry_implied<O: SendOps>(&mut self, ops: &mut O) {
-        if !self.recovering && !matches!(self.wait, Wait::Receiver(_)) {
-            self.retry(ops);
-        }
-    }
-
-    /// Handles an RNR NAK: retries after `delay` nanoseconds or the present pause, whichever is longer, if the RNR
-    /// counter allows (IBTA volume 1, 9.7.5.2.8: the delay is a minimum).
-    pub(crate) fn retry_later<O: SendOps>(&mut self, delay: u64, now: Time, ops: &mut O) {
-        if self.attr.rnr_retry != RNR_RETRY_INFINITE {
-            let Some(left) = self.rnr_left.checked_sub(1) else {
-                ops.count(Counter::RnrRetryExceeded);
-                return self.fail(WcStatus::RnrRetryExcErr, ops);
-            };
-            self.rnr_left = left;
-        }
-        self.go_back(ops);
-        self.wait = Wait::Receiver(now.after(delay.max(self.rnr_pause)));
-        self.rnr_pause = self.rnr_pause.saturating_mul(2).min(LONGEST_RNR_PAUSE);
     }
 
     /// Fails the oldest work request and changes to the error state.

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The two times in a QP's attributes that are encoded in five bits.
+//! The two times in a QP's attributes that are encoded in five bits, and the limits of the wait after an RNR NAK.
+
+/// The shortest wait after the first RNR NAK for a request, in nanoseconds. It doubles with each further one.
+pub(crate) const FIRST_RNR_PAUSE: u64 = 10_000;
+
+/// The shortest wait after many RNR NAKs for a request, in nanoseconds: the code 18 of [`RnrTimer`].
+pub(crate) const LONGEST_RNR_PAUSE: u64 = 5_120_000;
 
 /// Delay of a requester after an RNR NAK before it retries (IBTA volume 1, section 9.7.5.2.8): a code from 0 to 31. The
 /// responder's `min_rnr_timer` attribute and the field of the AETH have the same encoding.
