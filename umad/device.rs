@@ -7,7 +7,7 @@
 use kernel::prelude::*;
 use kernel_ext::{
     bindings::IB_USER_MAD_ABI_VERSION,
-    char_node::{CharNode, Place, Published},
+    char_node::{CharNode, NodeOptions, Published},
     error::EOPNOTSUPP,
 };
 use rdma::{
@@ -42,7 +42,7 @@ impl UmadPort {
     fn new(device: &Attached, port: u32, sleep: &MaySleep) -> Result<Self> {
         let number = Number::take(device, port)?;
         let name = numbers::of(device, port, Kind::Mads).ok_or(ENOMEM)?;
-        let place = Place {
+        let options = NodeOptions {
             class: &sysfs::CLASS,
             files: &file::FILES,
             parent: device.parent_dev(),
@@ -52,7 +52,7 @@ impl UmadPort {
         };
         let files = Files::new(device, port)?;
         let mads = Mads(files.clone());
-        let node = CharNode::publish(&place, &file::OPERATIONS, mads, sleep)
+        let node = CharNode::publish(&options, &file::OPERATIONS, mads, sleep)
             // A file may have been opened meanwhile.
             .inspect_err(|_| files.end(sleep))?;
         Ok(Self {

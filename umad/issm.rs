@@ -19,7 +19,7 @@ use kernel::{
 };
 use kernel_ext::{
     bindings::{IB_PORT_SM, IB_USER_MAD_ABI_VERSION, O_NONBLOCK},
-    char_node::{CharNode, NodeAttribute, NodeFiles, NodeOps, Place, Published},
+    char_node::{CharNode, NodeAttribute, NodeFiles, NodeOps, NodeOptions, Published},
     error::EOPNOTSUPP,
     file_ops::FileOps,
 };
@@ -163,7 +163,7 @@ pub(crate) struct IssmPort {
 impl IssmPort {
     fn new(device: &Attached, port: u32, sleep: &MaySleep) -> Result<Self> {
         let name = numbers::of(device, port, Kind::SubnetManager).ok_or(EOPNOTSUPP)?;
-        let place = Place {
+        let options = NodeOptions {
             class: &sysfs::CLASS,
             files: &FILES,
             parent: device.parent_dev(),
@@ -172,7 +172,7 @@ impl IssmPort {
             devt: name.devt,
         };
         let seat = Seat::new(device, port)?;
-        let node = CharNode::publish(&place, &OPERATIONS, SmNode(seat.clone()), sleep)
+        let node = CharNode::publish(&options, &OPERATIONS, SmNode(seat.clone()), sleep)
             // A file may have been opened meanwhile.
             .inspect_err(|_| seat.end())?;
         Ok(Self { port, node })

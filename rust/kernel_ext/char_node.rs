@@ -64,7 +64,7 @@ impl<O: FileOps> NodeOps<O> {
 }
 
 /// What a new node is called, and where it is.
-pub struct Place<'a, N: 'static, T: 'static> {
+pub struct NodeOptions<'a, N: 'static, T: 'static> {
     /// Its class.
     pub class: &'static NodeClass<N>,
     /// The files of its folder in sysfs, besides those of the driver model.
@@ -86,7 +86,7 @@ impl<T: Send + Sync + 'static> CharNode<T> {
     ///
     /// `ENOMEM`, and those of the driver model.
     pub fn publish<N: Nodes, O: FileOps<Node = Self>>(
-        place: &Place<'_, N, T>,
+        options: &NodeOptions<'_, N, T>,
         operations: &'static NodeOps<O>,
         data: T,
         _sleep: &MaySleep,
@@ -95,7 +95,7 @@ impl<T: Send + Sync + 'static> CharNode<T> {
             Self {
                 dev: Opaque::new(pin_init::zeroed()),
                 cdev: Opaque::new(pin_init::zeroed()),
-                groups: [&raw const place.files.group, ptr::null()],
+                groups: [&raw const options.files.group, ptr::null()],
                 data,
             },
             GFP_KERNEL,
@@ -110,13 +110,13 @@ impl<T: Send + Sync + 'static> CharNode<T> {
             bindings::device_initialize(dev);
             let unpublished = Reference(node);
             (*dev).release = Some(release::<T>);
-            (*dev).class = place.class.as_raw();
-            (*dev).parent = place.parent.map_or(ptr::null_mut(), |parent| {
+            (*dev).class = options.class.as_raw();
+            (*dev).parent = options.parent.map_or(ptr::null_mut(), |parent| {
                 ptr::from_ref(parent).cast_mut().cast()
             });
             (*dev).groups = (&raw const node.as_ref().groups).cast_mut().cast();
-            (*dev).devt = place.devt;
-            let (prefix, number) = (place.prefix.as_char_ptr(), place.number);
+            (*dev).devt = options.devt;
+            let (prefix, number) = (options.prefix.as_char_ptr(), options.number);
             let format = c"%s%u".as_char_ptr();
             to_result(bindings::dev_set_name(dev, format, prefix, number))?;
             bindings::cdev_init(cdev, table);
