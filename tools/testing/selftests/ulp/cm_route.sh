@@ -7,6 +7,10 @@
 . "$(dirname "$0")/lib.sh"
 
 modinfo fake_ib > /dev/null 2>&1 || skip_all "fake_ib is built with FERROBAND_TESTS=m"
+# Of several devices with the prefix of an address, the connection manager takes the first one.
+for device in /sys/class/infiniband/*; do
+	[ ! -e "$device" ] || rdma link del "${device##*/}"
+done
 modprobe -a rdma_rxe rdma_ucm fake_ib
 retry 5 test -c /dev/infiniband/rdma_cm
 device=/sys/class/infiniband/fakeib0
