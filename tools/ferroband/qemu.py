@@ -14,7 +14,7 @@ import tempfile
 import time
 
 from .environment import KERNEL, REPO, paths
-from .guest import BOOT_SECONDS, Guest, die_with_parent
+from .guest import BOOT_SECONDS, Guest, booted, die_with_parent
 
 QEMU = [str(REPO / "tools/in-root"), "qemu-system-x86_64"]
 
@@ -59,6 +59,8 @@ def _kvm_boots() -> bool:
 
 class Qemu(Guest):
     """A guest with a virtio-serial port for commands."""
+
+    is_emulated = True
 
     def __init__(self, initramfs: pathlib.Path, logs: pathlib.Path, *, name: str = "guest", cpus: int = 2,
                  memory: str = "2G", host: str = "", networks: list[str] | None = None,
@@ -117,13 +119,40 @@ class Qemu(Guest):
         raise self.gone("QEMU offers no channel")
 
 
+class Both:
+    """Two guests A and B that were started at once."""
+
+    def __init__(self, a: Qemu, b: Qemu):
+        self.a, self.b = a, b
+
+    def wait_for_boot(self) -> float:
+        """Waits for both; the seconds that it took. Raises GuestError."""
+        began = time.monotonic()
+        self.a.wait_for_boot()
+        self.b.wait_for_boot()
+        return time.monotonic() - began
+
+    def close(self) -> None:
+        """Ends both."""
+        self.b.close()
+        self.a.close()
+
+
 @contextlib.contextmanager
 def pair(initramfs_a: pathlib.Path, initramfs_b: pathlib.Path, logs: pathlib.Path, **options):
     """Two guests A and B, joined by two networks (eth0 for the tests, eth1 for the commands of one to the other)."""
     with tempfile.TemporaryDirectory(prefix="ferroband-pair.") as directory:
-        networks = [os.path.join(directory, name) for name in ("eth0", "eth1")]
-        with (Qemu(initramfs_a, logs, name="guest-a", host="A", networks=networks, **options) as a,
-              Qemu(initramfs_b, logs, name="guest-b", host="B", networks=networks, **options) as b):
-            a.wait_for_boot()
-            b.wait_for_boot()
-            yield a, b
+        networks = [pathlib.Path(directory, name) for name in ("eth0", "eth1")]
+
+        def start() -> Both:
+            for network in networks:
+                network.unlink(missing_ok=True)
+            paths_of_networks = [str(network) for network in networks]
+            return Both(Qemu(initramfs_a, logs, name="guest-a", host="A", networks=paths_of_networks, **options),
+                        Qemu(initramfs_b, logs, name="guest-b", host="B", networks=paths_of_networks, **options))
+
+        both, _ = booted(start)
+        try:
+            yield both.a, both.b
+        finally:
+            both.close()
