@@ -5,11 +5,7 @@
 //! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::prelude::*;
-use kernel_ext::{
-    bindings::IB_USER_MAD_ABI_VERSION,
-    char_node::{CharNode, NodeOptions, Published},
-    error::EOPNOTSUPP,
-};
+use kernel_ext::char_node::{CharNode, NodeOptions, Published};
 use rdma::{
     client::{
         attachment::{Attached, Client, Table},
@@ -21,8 +17,9 @@ use rdma::{
 
 use crate::{
     file::{self, Files, Mads},
+    nodes::{PortNode, PortNodes},
     numbers::{self, Kind, Number},
-    port, sysfs,
+    sysfs,
 };
 
 /// The client.
@@ -38,7 +35,13 @@ pub(crate) struct UmadPort {
     _number: Number,
 }
 
-impl UmadPort {
+impl PortNode for UmadPort {
+    type Data = Mads;
+
+    fn is_for(device: &Device, port: u32) -> bool {
+        device.has_mads(port)
+    }
+
     fn new(device: &Attached, port: u32, sleep: &MaySleep) -> Result<Self> {
         let number = Number::take(device, port)?;
         let name = numbers::of(device, port, Kind::Mads).ok_or(ENOMEM)?;
@@ -62,6 +65,14 @@ impl UmadPort {
         })
     }
 
+    fn port(&self) -> u32 {
+        self.port
+    }
+
+    fn node(&self) -> &Published<Mads> {
+        &self.node
+    }
+
     fn end(&self, sleep: &MaySleep) {
         self.node.unpublish(sleep);
         self.node.data().0.end(sleep);
@@ -69,7 +80,7 @@ impl UmadPort {
 }
 
 impl Client for Umad {
-    type Data = KVec<UmadPort>;
+    type Data = PortNodes<UmadPort>;
 
     const NAME: &'static CStr = c"umad";
 
@@ -78,34 +89,14 @@ impl Client for Umad {
     }
 
     fn add(device: &Attached, sleep: &MaySleep) -> Result<Self::Data> {
-        let mut ports = KVec::with_capacity(device.ports().count(), GFP_KERNEL)?;
-        for port in device.ports().filter(|port| device.has_mads(*port)) {
-            match UmadPort::new(device, port, sleep) {
-                // There is room for all.
-                Ok(port) => ports.push(port, GFP_KERNEL)?,
-                Err(error) => {
-                    Self::remove(&ports, sleep);
-                    return Err(error);
-                }
-            }
-        }
-        match ports.is_empty() {
-            true => Err(EOPNOTSUPP),
-            false => Ok(ports),
-        }
+        PortNodes::new(device, sleep)
     }
 
-    fn remove(ports: &Self::Data, sleep: &MaySleep) {
-        for port in ports.iter() {
-            port.end(sleep);
-        }
+    fn remove(nodes: &Self::Data, sleep: &MaySleep) {
+        nodes.end(sleep);
     }
 
-    fn nl_info<'a>(device: &Device, ports: &'a Self::Data, info: &mut NlInfo<'a>) -> Result {
-        let asked = port::asked(device, info)?;
-        let port = ports.iter().find(|port| port.port == asked);
-        let dev = port.ok_or(EOPNOTSUPP)?.node.dev();
-        info.set(dev, IB_USER_MAD_ABI_VERSION.into());
-        Ok(())
+    fn nl_info<'a>(device: &Device, nodes: &'a Self::Data, info: &mut NlInfo<'a>) -> Result {
+        nodes.tell(device, info)
     }
 }

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `device` | the client of ib_core that has a node `umadN` for each port |
 //! | `issm` | the client that has a node `issmN` for each InfiniBand port: its holder is the port's subnet manager |
+//! | `nodes` | the nodes of one kind that a device has |
 //! | `port` | a port, and the files that are open |
 //! | `file` | the file operations of `umadN` |
 //! | `agents` | the agents of a file, and the ioctls that register them |
@@ -35,6 +36,7 @@ mod file;
 mod header;
 mod inbox;
 mod issm;
+mod nodes;
 mod numbers;
 mod port;
 mod post;

@@ -18,7 +18,7 @@ use kernel::{
     sync::{aref::ARef, new_mutex, Arc, CondVar, Mutex},
 };
 use kernel_ext::{
-    bindings::{IB_PORT_SM, IB_USER_MAD_ABI_VERSION, O_NONBLOCK},
+    bindings::{IB_PORT_SM, O_NONBLOCK},
     char_node::{CharNode, NodeAttribute, NodeFiles, NodeOps, NodeOptions, Published},
     error::EOPNOTSUPP,
     file_ops::FileOps,
@@ -33,8 +33,9 @@ use rdma::{
 };
 
 use crate::{
+    nodes::{PortNode, PortNodes},
     numbers::{self, Kind},
-    port::{self, Port},
+    port::Port,
     sysfs,
 };
 
@@ -160,7 +161,13 @@ pub(crate) struct IssmPort {
     node: Published<SmNode>,
 }
 
-impl IssmPort {
+impl PortNode for IssmPort {
+    type Data = SmNode;
+
+    fn is_for(device: &Device, port: u32) -> bool {
+        device.has_smi(port)
+    }
+
     fn new(device: &Attached, port: u32, sleep: &MaySleep) -> Result<Self> {
         let name = numbers::of(device, port, Kind::SubnetManager).ok_or(EOPNOTSUPP)?;
         let options = NodeOptions {
@@ -177,6 +184,19 @@ impl IssmPort {
             .inspect_err(|_| seat.end())?;
         Ok(Self { port, node })
     }
+
+    fn port(&self) -> u32 {
+        self.port
+    }
+
+    fn node(&self) -> &Published<SmNode> {
+        &self.node
+    }
+
+    fn end(&self, sleep: &MaySleep) {
+        self.node.unpublish(sleep);
+        self.node.data().0.end();
+    }
 }
 
 /// The client.
@@ -186,7 +206,7 @@ pub(crate) struct Issm;
 pub(crate) static TABLE: Table<Issm> = Table::new();
 
 impl Client for Issm {
-    type Data = KVec<IssmPort>;
+    type Data = PortNodes<IssmPort>;
 
     const NAME: &'static CStr = c"issm";
 
@@ -195,35 +215,14 @@ impl Client for Issm {
     }
 
     fn add(device: &Attached, sleep: &MaySleep) -> Result<Self::Data> {
-        let mut ports = KVec::with_capacity(device.ports().count(), GFP_KERNEL)?;
-        for port in device.ports().filter(|port| device.has_smi(*port)) {
-            match IssmPort::new(device, port, sleep) {
-                // There is room for all.
-                Ok(port) => ports.push(port, GFP_KERNEL)?,
-                Err(error) => {
-                    Self::remove(&ports, sleep);
-                    return Err(error);
-                }
-            }
-        }
-        match ports.is_empty() {
-            true => Err(EOPNOTSUPP),
-            false => Ok(ports),
-        }
+        PortNodes::new(device, sleep)
     }
 
-    fn remove(ports: &Self::Data, sleep: &MaySleep) {
-        for port in ports.iter() {
-            port.node.unpublish(sleep);
-            port.node.data().0.end();
-        }
+    fn remove(nodes: &Self::Data, sleep: &MaySleep) {
+        nodes.end(sleep);
     }
 
-    fn nl_info<'a>(device: &Device, ports: &'a Self::Data, info: &mut NlInfo<'a>) -> Result {
-        let asked = port::asked(device, info)?;
-        let port = ports.iter().find(|port| port.port == asked);
-        let dev = port.ok_or(EOPNOTSUPP)?.node.dev();
-        info.set(dev, IB_USER_MAD_ABI_VERSION.into());
-        Ok(())
+    fn nl_info<'a>(device: &Device, nodes: &'a Self::Data, info: &mut NlInfo<'a>) -> Result {
+        nodes.tell(device, info)
     }
 }

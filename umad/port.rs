@@ -12,21 +12,7 @@ use kernel::{
     prelude::*,
     sync::{new_mutex, Mutex},
 };
-use rdma::{
-    client::{attachment::Attached, registration::NlInfo},
-    core::Device,
-    MaySleep,
-};
-
-/// The port that a netlink query for a character device is about.
-///
-/// # Errors
-///
-/// `EINVAL` for none, and for one that the device has not.
-pub(crate) fn asked(device: &Device, info: &mut NlInfo<'_>) -> Result<u32> {
-    let asked = info.port().filter(|port| device.is_port_valid(*port));
-    asked.ok_or(EINVAL)
-}
+use rdma::{client::attachment::Attached, MaySleep};
 
 /// A port.
 #[pin_data]
