@@ -126,11 +126,8 @@ impl Buffer {
     /// The first bytes of a packet, as many as the headers may have, and zeros behind those of a shorter packet.
     #[inline]
     fn start_of(&self, part: &Range<usize>) -> Option<[u8; MAX_HEADERS]> {
-        if part.len() >= MAX_HEADERS {
-            return self.skb.copy_array(part.start).ok();
-        }
         let mut bytes = [0; MAX_HEADERS];
-        let known = bytes.get_mut(..part.len())?;
+        let known = bytes.get_mut(..part.len().min(MAX_HEADERS))?;
         self.skb.copy_bits(part.start, known).ok()?;
         Some(bytes)
     }
