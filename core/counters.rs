@@ -420,12 +420,13 @@ pub(crate) fn total(device: &Device, port: u32, nth: u32, sleep: &MaySleep) -> u
 ///
 /// `EOPNOTSUPP` without driver support, `EINVAL` for one that is not optional, and errors of the driver.
 pub(crate) fn set_enabled(
+    device: &Device,
     counters: &DeviceCounters,
     nth: u32,
     on: bool,
     sleep: &MaySleep,
 ) -> Result {
-    if !counters.device().has_modify_hw_stat() {
+    if !device.has_modify_hw_stat() {
         return Err(EOPNOTSUPP);
     }
     if !counters.is_optional(nth) {
@@ -433,7 +434,7 @@ pub(crate) fn set_enabled(
     }
     let locked = counters.lock(sleep);
     if counters.is_enabled(nth) != on {
-        counters.driver_modify(nth, on, sleep)?;
+        counters.driver_modify(device, nth, on, sleep)?;
         counters.set_enabled(nth, on, &locked);
     }
     Ok(())

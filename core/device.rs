@@ -73,7 +73,7 @@ use rdma::{
     core::{
         class::{ModelEntry, Registering},
         device::{allocate, NewlyRegistered, Registered},
-        Device,
+        Device, DeviceMemory,
     },
     MaySleep,
 };
@@ -141,7 +141,7 @@ unsafe fn dealloc(device: &Device, sleep: &MaySleep) {
     registry::remove(device);
     netdev::forget_all(device);
     // SAFETY: By the safety requirements.
-    drop(unsafe { ARef::from_raw(NonNull::from(device)) });
+    drop(unsafe { ARef::from_raw(NonNull::from(&**device)) });
 }
 
 /// Reads the properties of a device: methods, ports, attributes.
@@ -222,7 +222,7 @@ fn register(
         let failing = &device.core().lifecycle.failing;
         failing.store(true, Ordering::Release);
         drop(registered);
-        take_down(&device.hold(), sleep);
+        take_down(device, sleep);
         failing.store(false, Ordering::Release);
         return Err(error);
     }
@@ -237,33 +237,35 @@ fn register(
 }
 
 /// Unregisters a device and its sub-devices, unless it is not registered.
-fn unregister(device: &Device, sleep: &MaySleep) {
-    let held = device.hold();
+fn unregister(device: &DeviceMemory, sleep: &MaySleep) {
     subdevice::remove_all(device, sleep);
-    take_down(&held, sleep);
+    take_down(device, sleep);
 }
 
-fn take_down(device: &ARef<Device>, sleep: &MaySleep) {
-    let lifecycle = &device.core().lifecycle;
-    let _change = lifecycle.change.lock();
+fn take_down(device: &DeviceMemory, sleep: &MaySleep) {
+    let held = device.hold();
+    with_registered(&held, |device| {
+        disable(device, sleep);
+        notify::notify(device, NotifyEvent::Unregistered, sleep);
+        netdev::forget_all(device);
+        stages::clean_up(device, sleep);
+        let failing = device.core().lifecycle.failing.load(Ordering::Acquire);
+        if !failing && device.has_dealloc_driver() {
+            // SAFETY: A driver with `dealloc_driver` leaves the reference of the allocation to the core. It is given up once: under
+            // the lock the device was registered until now. `held` is another reference.
+            unsafe { dealloc(device, sleep) };
+        }
+    });
+}
+
+/// Runs `f` while the device is not being enabled or disabled. `None` if it is not registered.
+pub(crate) fn with_registered<R>(device: &DeviceMemory, f: impl FnOnce(&Device) -> R) -> Option<R> {
+    let _change = device.core().lifecycle.change.lock();
     if !device.is_registered() {
-        return;
+        return None;
     }
-    disable(device, sleep);
-    notify::notify(device, NotifyEvent::Unregistered, sleep);
-    netdev::forget_all(device);
-    stages::clean_up(device, sleep);
-    if !lifecycle.failing.load(Ordering::Acquire) && device.has_dealloc_driver() {
-        // SAFETY: A driver with `dealloc_driver` leaves the reference of the allocation to the core. It is given up once: under the
-        // lock the device was registered until now. `device` is another reference.
-        unsafe { dealloc(device, sleep) };
-    }
-}
-
-/// Runs `f` while the device is not being enabled or disabled.
-pub(crate) fn with_change_lock<R>(device: &Device, f: impl FnOnce() -> R) -> R {
-    let _guard = device.core().lifecycle.change.lock();
-    f()
+    // SAFETY: The device is registered. Its driver waits for `take_down`, which takes the lock before it ends the registration.
+    Some(f(unsafe { device.with_driver() }))
 }
 
 /// Runs `f` with the device's place in the driver model. `None` if it has none.

@@ -230,6 +230,7 @@ pub(crate) fn with_device_over(
     let tested = registry::devices(DeviceFilter::Registered)
         .find(|device| *device.name() == *NAME)
         .ok_or(ENODEV)
+        .and_then(|device| device.try_get().ok_or(ENODEV))
         .and_then(|device| test(&device, &log, sleep));
     unregister_driver::<Driver>(sleep);
     tested

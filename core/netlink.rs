@@ -13,7 +13,7 @@
 //! C headers: `include/rdma/rdma_netlink.h`, `include/uapi/rdma/rdma_netlink.h`.
 
 use kernel::{
-    ffi::{c_char, c_int, c_uint, c_void},
+    ffi::{c_int, c_uint, c_void},
     prelude::*,
     sync::{Arc, SetOnce},
 };
@@ -28,7 +28,7 @@ use kernel_ext::{
     },
 };
 use rdma::{
-    core::netlink::{CallbackTable, ClientCallbacks},
+    core::netlink::{request_module, CallbackTable, ClientCallbacks},
     MaySleep,
 };
 
@@ -218,14 +218,6 @@ fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
         return callbacks.dump(request, sleep);
     }
     callbacks.answer(request, sleep)
-}
-
-/// Loads the module of a client.
-fn request_module(number: u32, _sleep: &MaySleep) {
-    let name: *const c_char = c"rdma-netlink-subsys-%u".as_char_ptr();
-    // SAFETY: The format has one conversion, for the number. The return value is not needed: a loaded module has registered
-    // the client.
-    unsafe { bindings::__request_module(true, name, number as c_uint) };
 }
 
 /// Registers the callbacks of a client: a table with an entry for each command, which stays valid until

@@ -10,7 +10,7 @@
 
 use kernel::{prelude::*, sync::SetOnce};
 use rdma::{
-    core::{port::PortArray, Device},
+    core::{port::PortArray, DeviceMemory},
     MaySleep,
 };
 
@@ -95,7 +95,7 @@ struct Ports {
 }
 
 impl Ports {
-    fn new(device: &Device, sleep: &MaySleep) -> Result<Self> {
+    fn new(device: &DeviceMemory, sleep: &MaySleep) -> Result<Self> {
         let header = PortArray::new(device, sleep)?;
         let mut ports = KVec::new();
         for _ in device.ports() {
@@ -117,7 +117,7 @@ pub(crate) trait DeviceExt {
     fn make_ports(&self, sleep: &MaySleep) -> Result;
 }
 
-impl DeviceExt for Device {
+impl DeviceExt for DeviceMemory {
     #[inline]
     fn core(&self) -> &Private {
         self.private()

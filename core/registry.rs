@@ -40,7 +40,7 @@ use rdma::{
     core::{
         class::{Class, Registering},
         device::Registered,
-        Device,
+        DeviceMemory,
     },
     MaySleep,
 };
@@ -62,7 +62,7 @@ pub(crate) static CLASS: Class<Private> = Class::new();
 
 /// An entry of the table.
 struct Entry {
-    device: ARef<Device>,
+    device: ARef<DeviceMemory>,
     /// Whether the device is registered: new clients get it.
     registered: bool,
     /// Whether its GID tables are updated by events of net devices.
@@ -116,7 +116,7 @@ impl Table {
             .binary_search_by_key(&index, |entry| entry.device.index())
     }
 
-    fn entry(&mut self, device: &Device) -> Option<&mut Entry> {
+    fn entry(&mut self, device: &DeviceMemory) -> Option<&mut Entry> {
         let at = self.position(device.index()).ok()?;
         let entry = self.entries.get_mut(at)?;
         core::ptr::eq(&*entry.device, device).then_some(entry)
@@ -158,7 +158,7 @@ impl DeviceFilter {
 
 /// Iterates over references to the devices in ascending order of their indices. Devices that are added or removed
 /// meanwhile may be missed.
-pub(crate) fn devices(filter: DeviceFilter) -> impl Iterator<Item = ARef<Device>> {
+pub(crate) fn devices(filter: DeviceFilter) -> impl Iterator<Item = ARef<DeviceMemory>> {
     let mut from = Some(0);
     core::iter::from_fn(move || {
         let start = from?;
@@ -174,7 +174,7 @@ pub(crate) fn devices(filter: DeviceFilter) -> impl Iterator<Item = ARef<Device>
 }
 
 /// The device with an index, registered or not.
-pub(crate) fn find(index: u32) -> Option<ARef<Device>> {
+pub(crate) fn find(index: u32) -> Option<ARef<DeviceMemory>> {
     let table = TABLE.lock();
     let at = table.position(index).ok()?;
     Some(table.entries.get(at)?.device.clone())
@@ -191,35 +191,35 @@ pub(crate) fn by_netdev(ndev: &NetDevice, driver: u32) -> Option<Registered> {
         .map(|entry| &*entry.device)
         .filter(|device| any || device.driver_id() == driver)
         .filter(|device| has_netdev(device, ndev))
-        .find_map(Device::try_get)
+        .find_map(DeviceMemory::try_get)
 }
 
-fn has_netdev(device: &Device, ndev: &NetDevice) -> bool {
+fn has_netdev(device: &DeviceMemory, ndev: &NetDevice) -> bool {
     let mut ports = device.ports().map_while(|port| device.core_port(port));
     ports.any(|port| port.netdev.is(ndev))
 }
 
 /// Marks a device as registered or not.
-pub(crate) fn mark_registered(device: &Device, registered: bool) {
+pub(crate) fn mark_registered(device: &DeviceMemory, registered: bool) {
     if let Some(entry) = TABLE.lock().entry(device) {
         entry.registered = registered;
     }
 }
 
 /// Marks a device as having automatic GIDs or not.
-pub(crate) fn mark_gid_updates(device: &Device, follow: bool) {
+pub(crate) fn mark_gid_updates(device: &DeviceMemory, follow: bool) {
     if let Some(entry) = TABLE.lock().entry(device) {
         entry.gid_updates = follow;
     }
 }
 
 /// Whether a device is in the table.
-pub(crate) fn contains(device: &Device) -> bool {
+pub(crate) fn contains(device: &DeviceMemory) -> bool {
     TABLE.lock().entry(device).is_some()
 }
 
 /// Adds a device to the table, with a new index.
-fn insert(device: &Device) -> Result {
+fn insert(device: &DeviceMemory) -> Result {
     let held = device.hold();
     let mut spare = KVec::new();
     loop {
@@ -254,7 +254,7 @@ fn insert(device: &Device) -> Result {
 }
 
 /// Removes a device from the table.
-pub(crate) fn remove(device: &Device) {
+pub(crate) fn remove(device: &DeviceMemory) {
     let mut table = TABLE.lock();
     if table.entry(device).is_none() {
         return;

@@ -60,6 +60,7 @@ pub(crate) fn set_up_device(device: &mut Registering<'_>, sleep: &MaySleep) -> R
 
 /// The hardware counters of a port, which only the device's own namespace has.
 fn hw_counters(
+    device: &Device,
     seen_as: &CoreDevice,
     port: u32,
     sleep: &MaySleep,
@@ -68,7 +69,7 @@ fn hw_counters(
     if !seen_as.is_own() || port == 0 {
         return Ok(None);
     }
-    match hw_stats::counters(seen_as.owner(), Some(port), sleep) {
+    match hw_stats::counters(device, Some(port), sleep) {
         Err(kernel_ext::error::EOPNOTSUPP) => Ok(None),
         counters => counters,
     }
@@ -76,13 +77,13 @@ fn hw_counters(
 
 /// The attribute groups of a port.
 fn groups(
+    device: &Device,
     seen_as: &CoreDevice,
     port: u32,
     attr: &rdma::PortAttr,
     counters: Option<&Arc<DeviceCounters>>,
     sleep: &MaySleep,
 ) -> Result<KVec<PortGroup>> {
-    let device = seen_as.owner();
     let mut groups = KVec::new();
     groups.push(port::group()?, GFP_KERNEL)?;
     groups.push(gid::gids(table_length(attr))?, GFP_KERNEL)?;
@@ -107,19 +108,28 @@ fn table_length(attr: &rdma::PortAttr) -> u32 {
 }
 
 /// Creates the directories of a port.
-fn make_port(top: &Directory, seen_as: &CoreDevice, number: u32, sleep: &MaySleep) -> Result<Port> {
-    let device = seen_as.owner();
+fn make_port(
+    top: &Directory,
+    device: &Device,
+    seen_as: &CoreDevice,
+    number: u32,
+    sleep: &MaySleep,
+) -> Result<Port> {
     let attr = attributes::query(device, number, sleep)?;
-    let counters = hw_counters(seen_as, number, sleep)?;
-    let groups = groups(seen_as, number, &attr, counters.as_ref(), sleep)?;
+    let counters = hw_counters(device, seen_as, number, sleep)?;
+    let groups = groups(device, seen_as, number, &attr, counters.as_ref(), sleep)?;
     let name = CString::try_from_fmt(fmt!("{number}"))?;
-    let own = PortDirectory::new(top, &name, device, number, groups, sleep)?;
     let length = table_length(&attr);
     let mut tables = KVec::with_capacity(2, GFP_KERNEL)?;
     tables.push(gid::ndevs(length)?, GFP_KERNEL)?;
     tables.push(gid::types(length)?, GFP_KERNEL)?;
-    let _gid_attrs =
-        PortDirectory::new(own.kobject(), c"gid_attrs", device, number, tables, sleep)?;
+    // SAFETY: `clean_up_ports` drops them, a clean-up of unregistration and of compat devices, which the driver waits for.
+    let (own, _gid_attrs) = unsafe {
+        let own = PortDirectory::new(top, &name, device, number, groups, sleep)?;
+        let (parent, name) = (own.kobject(), c"gid_attrs");
+        let attrs = PortDirectory::new(parent, name, device, number, tables, sleep)?;
+        (own, attrs)
+    };
     if seen_as.is_own() {
         own.add_groups(device.driver_port_groups(), sleep)?;
     }
@@ -131,25 +141,31 @@ fn make_port(top: &Directory, seen_as: &CoreDevice, number: u32, sleep: &MaySlee
 }
 
 /// Creates `ports/` of a device or compat device.
-pub(crate) fn set_up_ports(seen_as: &CoreDevice, sleep: &MaySleep) -> Result {
-    let device = seen_as.owner();
+///
+/// # Errors
+///
+/// `EINVAL` where `seen_as` is of another device, `ENOMEM`, errors of the driver.
+pub(crate) fn set_up_ports(device: &Device, seen_as: &CoreDevice, sleep: &MaySleep) -> Result {
+    if !core::ptr::eq(seen_as.owner(), &**device) {
+        return Err(EINVAL);
+    }
     let mut tree = Tree {
         seen_as: address(seen_as),
-        is_own: seen_as.is_own(),
+        drivers: seen_as.is_own().then(|| device.driver_port_groups()),
         ports: KVec::new(),
         _top: Directory::new(seen_as.kobject(), c"ports", sleep)?,
     };
     let made = device.ports().try_for_each(|number| {
         // Capacity for the port is reserved before it is created, so that it can be recorded for removal.
         tree.ports.reserve(1, GFP_KERNEL)?;
-        let port = make_port(&tree._top, seen_as, number, sleep)?;
+        let port = make_port(&tree._top, device, seen_as, number, sleep)?;
         Ok(tree.ports.push(port, GFP_KERNEL)?)
     });
     let mut trees = device.core().sysfs.trees.lock();
     if let Err(error) = made.and_then(|()| Ok(trees.reserve(1, GFP_KERNEL)?)) {
         drop(trees);
         printk::warn(device, fmt!("no ports in sysfs: {error:?}\n"));
-        remove(device, tree, sleep);
+        remove(tree, sleep);
         return Err(error);
     }
     Ok(trees.push(tree, GFP_KERNEL)?)
@@ -165,14 +181,14 @@ pub(crate) fn clean_up_ports(seen_as: &CoreDevice, sleep: &MaySleep) {
     let tree = nth.and_then(|nth| trees.remove(nth).ok());
     drop(trees);
     if let Some(tree) = tree {
-        remove(device, tree, sleep);
+        remove(tree, sleep);
     }
 }
 
-fn remove(device: &Device, tree: Tree, sleep: &MaySleep) {
-    if tree.is_own {
+fn remove(tree: Tree, sleep: &MaySleep) {
+    if let Some(drivers) = tree.drivers {
         for port in tree.ports.iter() {
-            port.own.remove_groups(device.driver_port_groups(), sleep);
+            port.own.remove_groups(drivers, sleep);
         }
     }
     drop(tree);
@@ -181,7 +197,7 @@ fn remove(device: &Device, tree: Tree, sleep: &MaySleep) {
 /// Calls `f` with a port of the device's own namespace. `None` if it does not exist.
 fn with_port<R>(device: &Device, port: u32, f: impl FnOnce(&Port) -> R) -> Option<R> {
     let trees = device.core().sysfs.trees.lock();
-    let tree = trees.iter().find(|tree| tree.is_own)?;
+    let tree = trees.iter().find(|tree| tree.drivers.is_some())?;
     let found = tree.ports.iter().find(|found| found.own.port() == port)?;
     Some(f(found))
 }

@@ -21,7 +21,7 @@ use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel_ext::{net::ns::NetNamespace, static_lock::static_lock, static_vec::StaticVec};
 use rdma::{
-    core::{CoreDevice, Device},
+    core::{CoreDevice, Device, DeviceMemory},
     MaySleep,
 };
 
@@ -82,7 +82,7 @@ pub(super) fn leave(cookie: u64, sleep: &MaySleep) {
 /// Setup of a compat device by another area.
 pub(crate) struct CompatStage {
     /// Runs after the compat device was created.
-    pub(crate) setup: fn(&CoreDevice, &MaySleep) -> Result,
+    pub(crate) setup: fn(&Device, &CoreDevice, &MaySleep) -> Result,
     /// Runs before it is removed.
     pub(crate) cleanup: fn(&CoreDevice, &MaySleep),
 }
@@ -104,7 +104,7 @@ impl Compat {
 
 impl CompatDevices {
     /// Adds the compat device of a device in a namespace, unless that is its own or has one already.
-    fn show_in(&self, device: &Device, net: &NetNamespace, sleep: &MaySleep) -> Result {
+    fn show_in(&self, device: &DeviceMemory, net: &NetNamespace, sleep: &MaySleep) -> Result {
         if !netns::is_shared() || device.is_in(net) {
             return Ok(());
         }
@@ -115,9 +115,14 @@ impl CompatDevices {
             return Ok(());
         }
         compat.reserve(1, GFP_KERNEL)?;
-        let made = registry::CLASS.add_compat(device, net, sleep)?;
+        // SAFETY: The device is registered. Its driver waits for unregistration, which calls `hide`: that takes the lock, and removes
+        // the compat device.
+        let (device, made) = unsafe {
+            let device = device.with_driver();
+            (device, registry::CLASS.add_compat(device, net, sleep)?)
+        };
         for (nth, stage) in COMPAT.iter().enumerate() {
-            if let Err(error) = (stage.setup)(&made, sleep) {
+            if let Err(error) = (stage.setup)(device, &made, sleep) {
                 for done in COMPAT.iter().take(nth).rev() {
                     (done.cleanup)(&made, sleep);
                 }
@@ -152,7 +157,7 @@ impl CompatDevices {
 }
 
 /// Adds the compat devices of a device in all namespaces.
-pub(crate) fn show(device: &Device, sleep: &MaySleep) -> Result {
+pub(crate) fn show(device: &DeviceMemory, sleep: &MaySleep) -> Result {
     let nets = NETS.lock();
     for net in nets.iter() {
         device.core().compat.show_in(device, net.get(), sleep)?;
@@ -161,7 +166,7 @@ pub(crate) fn show(device: &Device, sleep: &MaySleep) -> Result {
 }
 
 /// Removes all compat devices of a device.
-pub(crate) fn hide(device: &Device, sleep: &MaySleep) {
+pub(crate) fn hide(device: &DeviceMemory, sleep: &MaySleep) {
     device.core().compat.hide(sleep);
 }
 

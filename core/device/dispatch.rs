@@ -51,7 +51,9 @@ impl SleepableWork for EventQueue {
                 return;
             }
             for QueuedEvent { device, event } in events {
-                handle(&device, &event, sleep);
+                // SAFETY: Events are queued while the queue is open. Unregistration, which the driver waits for, closes it and waits
+                // for this work.
+                handle(unsafe { device.with_driver() }, &event, sleep);
             }
         }
     }
@@ -119,8 +121,5 @@ pub(crate) fn dispatch(device: &Device, event: Event) {
 /// C header: `include/rdma/ib_verbs.h`.
 #[export]
 fn ib_dispatch_event(event: Const<'_, EventView>) {
-    let event = event.get();
-    // SAFETY: A driver dispatches events of its own devices only.
-    let device = unsafe { event.device() };
-    dispatch(device, event);
+    dispatch(event.device(), event.get());
 }

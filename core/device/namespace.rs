@@ -10,7 +10,7 @@ use kernel_ext::{
     net::ns::{impl_has_pernet_slot, NetNamespace, NetRef, PerNamespace, PernetRegistration},
 };
 use rdma::{
-    core::{device::Registered, Device},
+    core::{device::Registered, DeviceMemory},
     MaySleep,
 };
 
@@ -69,14 +69,14 @@ impl PerNamespace for Namespace {
 /// `ENODEV` for a device that is not registered or not in that namespace; `ENOMEM` if its name cannot be published in the new
 /// one. The device is then moved back to `back`, its former namespace, if possible. Clients whose `add` fails are logged.
 fn change(
-    device: &Device,
+    device: &DeviceMemory,
     from: u64,
     to: &NetRef,
     back: Option<&NetRef>,
     sleep: &MaySleep,
 ) -> Result {
-    device::with_change_lock(device, || {
-        if !device.is_registered() || device.with_namespace(NetNamespace::cookie) != from {
+    let changed = device::with_registered(device, |device| {
+        if device.with_namespace(NetNamespace::cookie) != from {
             return Err(ENODEV);
         }
         device::in_model(device, |entry| entry.announce_leaving(sleep));
@@ -92,7 +92,8 @@ fn change(
         }
         device::in_model(device, |entry| entry.announce(sleep));
         moved.unwrap_or(Err(ENODEV))
-    })
+    });
+    changed.unwrap_or(Err(ENODEV))
 }
 
 /// Moves a registered device to another namespace, on request from `from`; drops the reference.

@@ -60,14 +60,15 @@ pub(crate) const REGISTER: &[Stage] = &[
         cleanup: remove_from_model,
     },
     Stage {
-        setup: |device, sleep| sysfs::set_up_ports(device.core_device(), sleep),
+        setup: |device, sleep| sysfs::set_up_ports(device, device.core_device(), sleep),
         cleanup: |device, sleep| sysfs::clean_up_ports(device.core_device(), sleep),
     },
 ];
 
 /// Puts a device into the driver model.
 fn add_to_model(device: &mut Registering<'_>, sleep: &MaySleep) -> Result {
-    let entry = device.add_to_model(sleep)?;
+    // SAFETY: `remove_from_model` is the clean-up of this step, and unregistration, which the driver waits for, does it.
+    let entry = unsafe { device.add_to_model(sleep)? };
     *device.core().lifecycle.model.lock() = Some(entry);
     Ok(())
 }

@@ -21,7 +21,7 @@ use rdma::core::{
     class::{CompatDevice, ModelEntry},
     device::{Registered, SubDevice},
     event::Event,
-    Device,
+    DeviceMemory,
 };
 
 /// Lifecycle of a device.
@@ -70,7 +70,7 @@ impl Lifecycle {
 pub(super) struct Unregister {
     /// The device, while the work is queued.
     #[pin]
-    pub(super) device: SpinLockIrq<Option<ARef<Device>>>,
+    pub(super) device: SpinLockIrq<Option<ARef<DeviceMemory>>>,
     #[pin]
     pub(super) work: Work<Sleepable<Self>>,
 }
@@ -93,7 +93,7 @@ impl Unregister {
 
 /// A queued event and its device.
 pub(super) struct QueuedEvent {
-    pub(super) device: ARef<Device>,
+    pub(super) device: ARef<DeviceMemory>,
     pub(super) event: Event,
 }
 

@@ -18,7 +18,7 @@ use kernel_ext::error::EOPNOTSUPP;
 use rdma::{
     core::{
         device::{Registered, SubDevice},
-        Device,
+        Device, DeviceMemory,
     },
     MaySleep,
 };
@@ -66,7 +66,7 @@ pub(crate) fn delete(sub: Registered, sleep: &MaySleep) -> Result {
 }
 
 /// Deletes all sub-devices of a device.
-pub(crate) fn remove_all(parent: &Device, sleep: &MaySleep) {
+pub(crate) fn remove_all(parent: &DeviceMemory, sleep: &MaySleep) {
     loop {
         let last = parent.core().subdevices.list.lock().pop();
         let Some(last) = last else {

@@ -29,7 +29,10 @@ use kernel_ext::{
     export::export,
     net::{address::IpAddress, device::NetDevice},
 };
-use rdma::{core::Device, Gid, GidType, MaySleep};
+use rdma::{
+    core::{Device, DeviceMemory},
+    Gid, GidType, MaySleep,
+};
 
 use super::{cache, table::Change};
 use crate::{
@@ -250,16 +253,23 @@ impl Relation {
     }
 }
 
-/// Calls `f` for a port, then dispatches an event for each change that it has made. No lock is held then: an event
-/// handler may wait for RTNL.
+/// Calls `f` for a port, then dispatches an event for each change that it has made.
 fn with_port(device: &Device, port: u32, sleep: &MaySleep, f: impl FnOnce(&Port<'_>)) {
-    let changes = Cell::new(0);
-    f(&Port {
-        device,
-        port,
-        sleep,
-        changes: &changes,
+    report_changes(device, port, sleep, |changes| {
+        f(&Port {
+            device,
+            port,
+            sleep,
+            changes,
+        });
     });
+}
+
+/// Calls `f`, then dispatches an event for each change of a port that it has counted. No lock is held then: an event handler may
+/// wait for RTNL.
+fn report_changes(device: &DeviceMemory, port: u32, sleep: &MaySleep, f: impl FnOnce(&Cell<u32>)) {
+    let changes = Cell::new(0);
+    f(&changes);
     for _ in 0..changes.get() {
         event::deliver(
             device,
@@ -273,14 +283,22 @@ fn with_port(device: &Device, port: u32, sleep: &MaySleep, f: impl FnOnce(&Port<
 fn for_each_port(relation: Relation, ndev: &NetDevice, sleep: &MaySleep, f: impl Fn(&Port<'_>)) {
     for device in registry::devices(DeviceFilter::GidUpdates) {
         for port in device.ports().filter(|port| device.is_roce(*port)) {
-            with_port(&device, port, sleep, |port| {
+            report_changes(&device, port, sleep, |changes| {
                 let follows = device.core().roce_gid.follows.lock();
                 if !*follows {
                     return;
                 }
-                let own = netdev::of(&device, port.port);
+                // SAFETY: The device is followed. Unregistration, which the driver waits for, calls `unfollow`, and that takes the
+                // lock.
+                let device = unsafe { device.with_driver() };
+                let own = netdev::of(device, port);
                 if relation.holds(own.as_deref(), ndev) {
-                    f(port);
+                    f(&Port {
+                        device,
+                        port,
+                        sleep,
+                        changes,
+                    });
                 }
             });
         }

@@ -12,7 +12,7 @@
 
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{static_lock::static_lock, static_vec::StaticVec};
-use rdma::core::{mad::qp::SpecialKind, Device};
+use rdma::core::{mad::qp::SpecialKind, Device, DeviceMemory};
 
 use super::state::{Agent, AgentUse, Port};
 
@@ -53,14 +53,14 @@ static_lock! {
 }
 
 /// The open port of a device. Any context.
-pub(crate) fn find_port(device: &Device, port_num: u32) -> Option<OpenPort> {
+pub(crate) fn find_port(device: &DeviceMemory, port_num: u32) -> Option<OpenPort> {
     let registry = LAYER.lock();
     let mut ports = registry.ports.iter();
     ports.find(|open| is(&open.port, device, port_num)).cloned()
 }
 
-fn is(port: &Port, device: &Device, port_num: u32) -> bool {
-    port.port_num == port_num && core::ptr::eq(&*port.device, device)
+fn is(port: &Port, device: &DeviceMemory, port_num: u32) -> bool {
+    port.port_num == port_num && core::ptr::eq(&**port.device, device)
 }
 
 /// Registers a port.

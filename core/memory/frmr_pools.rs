@@ -139,14 +139,14 @@ impl Pool {
     }
 
     /// Takes a handle, or has the driver create one.
-    fn take(&self, sleep: &MaySleep) -> Result<u32> {
+    fn take(&self, device: &Device, sleep: &MaySleep) -> Result<u32> {
         let mut handles = self.handles.lock();
         if let Some(handle) = handles.take() {
             handles.count_taken();
             return Ok(handle);
         }
         drop(handles);
-        let made = self.driver.create(&self.device, &self.key, 1, sleep)?;
+        let made = self.driver.create(device, &self.key, 1, sleep)?;
         let handle = made.first().copied().ok_or(ENOMEM)?;
         self.handles.lock().count_taken();
         Ok(handle)
@@ -165,7 +165,7 @@ impl Pool {
     }
 
     /// Fills the pool up to `count` handles, including those in use.
-    fn pin(&self, count: u32, sleep: &MaySleep) -> Result {
+    fn pin(&self, device: &Device, count: u32, sleep: &MaySleep) -> Result {
         let missing = {
             let mut handles = self.handles.lock();
             handles.pinned = count;
@@ -176,26 +176,24 @@ impl Pool {
             return Ok(());
         }
         // Handles have the size of the pool's key, which may be larger than requested.
-        let mut made = self
-            .driver
-            .create(&self.device, &self.key, missing, sleep)?;
+        let mut made = self.driver.create(device, &self.key, missing, sleep)?;
         let mut handles = self.handles.lock();
         if handles.fresh.extend_from_slice(&made, GFP_KERNEL).is_err() {
             drop(handles);
-            self.driver.destroy(&self.device, &mut made, sleep);
+            self.driver.destroy(device, &mut made, sleep);
             return Err(ENOMEM);
         }
         Ok(())
     }
 
     /// Destroys all unused handles.
-    fn empty(&self, sleep: &MaySleep) {
+    fn empty(&self, device: &Device, sleep: &MaySleep) {
         let mut handles = self.handles.lock();
         let mut fresh = core::mem::take(&mut handles.fresh);
         let mut old = core::mem::take(&mut handles.old);
         drop(handles);
-        self.driver.destroy(&self.device, &mut fresh, sleep);
-        self.driver.destroy(&self.device, &mut old, sleep);
+        self.driver.destroy(device, &mut fresh, sleep);
+        self.driver.destroy(device, &mut old, sleep);
     }
 }
 
@@ -204,10 +202,12 @@ impl SleepableWork for Pool {
         let aged = this.handles.lock().age();
         // If memory is short, aging is retried after the next period.
         let (mut gone, more) = aged.unwrap_or((KVVec::new(), true));
-        this.driver.destroy(&this.device, &mut gone, sleep);
+        // SAFETY: The driver frees the pools before it unregisters the device, and that waits for this work.
+        let device = unsafe { this.device.with_driver() };
+        this.driver.destroy(device, &mut gone, sleep);
         if more {
             // Freeing the pools waits for this work, without holding the lock.
-            if let Some(pools) = &*this.device.core().frmr_pools.pools.lock() {
+            if let Some(pools) = &*device.core().frmr_pools.pools.lock() {
                 pools.age_later(&this);
             }
         }
@@ -262,7 +262,7 @@ pub(crate) fn set_pinned(device: &Device, key: FrmrKey, count: u32, sleep: &MayS
     device.check_mr_access(key.access_flags as u32)?;
     let key = driver.build_key(device, key, sleep)?;
     let pool = find_or_make(device, &key)?;
-    let pinned = pool.pin(count, sleep);
+    let pinned = pool.pin(device, count, sleep);
     if let Some(pools) = &*state.pools.lock() {
         // Surplus handles are aged.
         delayed::enqueue(&pools.queue, &pool, 0);
@@ -310,7 +310,7 @@ fn ib_frmr_pools_cleanup(device: &Device, sleep: &MaySleep) {
     let list = pools.iter().flat_map(|pools| pools.list.iter());
     for pool in list {
         delayed::cancel_sync(pool, sleep);
-        pool.empty(sleep);
+        pool.empty(device, sleep);
     }
 }
 
@@ -322,7 +322,7 @@ fn ib_frmr_pools_cleanup(device: &Device, sleep: &MaySleep) {
 #[export]
 fn ib_frmr_pool_pop(device: &Device, mr: NewFrmr<'_>, sleep: &MaySleep) -> Result {
     let pool = find_or_make(device, &mr.key())?;
-    let handle = pool.take(sleep)?;
+    let handle = pool.take(device, sleep)?;
     mr.set(pool, handle);
     Ok(())
 }

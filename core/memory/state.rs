@@ -12,7 +12,7 @@ use kernel::{
     workqueue::DelayedWork,
 };
 use kernel_ext::{sleepable::Sleepable, work::OwnedQueue};
-use rdma::core::{driver::frmr::FrmrDriver, frmr::FrmrKey, Device};
+use rdma::core::{driver::frmr::FrmrDriver, frmr::FrmrKey, Device, DeviceMemory};
 
 /// The pools of a device.
 #[pin_data]
@@ -57,7 +57,7 @@ pub(super) struct Handles {
 #[pin_data]
 pub(crate) struct Pool {
     pub(super) key: FrmrKey,
-    pub(super) device: ARef<Device>,
+    pub(super) device: ARef<DeviceMemory>,
     pub(super) driver: FrmrDriver,
     #[pin]
     pub(super) handles: Mutex<Handles>,

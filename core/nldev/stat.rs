@@ -115,7 +115,7 @@ fn port_counters(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
     let stats = sysfs::counters_of(&device, port).ok_or(EINVAL)?;
     port_of(&device, port, writer)?;
     let mut locked = stats.lock(query.sleep);
-    let got = stats.driver_update(&mut locked, 0, query.sleep);
+    let got = stats.driver_update(&device, &mut locked, 0, query.sleep);
     let got = got.map_err(|_| EINVAL)?.min(stats.count());
     let got = u32::try_from(got).unwrap_or(0);
     let table = c::RDMA_NLDEV_ATTR_STAT_HWCOUNTERS;
@@ -253,7 +253,7 @@ fn set_enabled(query: &Query<'_>, device: &Device, port: u32) -> Result {
     }
     for nth in stats.numbers().filter(|&nth| stats.is_optional(nth)) {
         let on = wanted.contains(&nth);
-        counters::set_enabled(&stats, nth, on, query.sleep)?;
+        counters::set_enabled(device, &stats, nth, on, query.sleep)?;
     }
     Ok(())
 }

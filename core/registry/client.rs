@@ -37,7 +37,7 @@ use rdma::{
             request_module, ClientData, ClientInfo, ClientRef, ClientRequest, NetDevRequest,
             NewClient,
         },
-        Client, Device,
+        Client, Device, DeviceMemory,
     },
     MaySleep,
 };
@@ -72,7 +72,7 @@ impl BindingsState {
     }
 
     /// The first client that matches the device and is not bound to it.
-    fn next_client(&self, device: &Device) -> Option<ClientRef> {
+    fn next_client(&self, device: &DeviceMemory) -> Option<ClientRef> {
         let any = device.is_kverbs_provider();
         let clients = CLIENTS.lock();
         let last = self.list.last().map(|binding| binding.client.id());
@@ -98,7 +98,7 @@ pub(crate) fn open(device: &Device) {
 /// # Errors
 ///
 /// `ENOMEM`. A client's failed `add` is not an error.
-pub(crate) fn add_all(device: &Device, sleep: &MaySleep) -> Result {
+pub(crate) fn add_all(device: &DeviceMemory, sleep: &MaySleep) -> Result {
     let bindings = &device.core().clients;
     let mut state = bindings.state.lock();
     loop {
@@ -126,9 +126,9 @@ pub(crate) fn add_all(device: &Device, sleep: &MaySleep) -> Result {
         state.list.push(binding, GFP_KERNEL)?;
         state.adder = Some(TaskId::current());
         drop(state);
-        // SAFETY: `Phase::Adding` excludes other threads, and no device is freed before `remove_all`, which removes it from its
-        // clients.
-        let added = unsafe { client.add(device, sleep) };
+        // SAFETY: `Phase::Adding` excludes other threads. Unregistration, which the driver waits for, removes the device from all of
+        // its clients in `remove_all`: that waits for `adder`, and the device was open after the lock was taken.
+        let added = unsafe { client.add(device.with_driver(), sleep) };
         if added.is_err() {
             device.erase_client_data(&client);
         }
@@ -159,7 +159,7 @@ pub(crate) fn remove_all(device: &Device, sleep: &MaySleep) {
 }
 
 /// Removes a device from a client, or waits until another thread has done so.
-fn remove_client(device: &Device, client: ClientRef, sleep: &MaySleep) {
+fn remove_client(device: &DeviceMemory, client: ClientRef, sleep: &MaySleep) {
     let mut state = device.core().clients.state.lock();
     while state.find(client).is_some() {
         state = remove_one(device, client, state, sleep);
@@ -168,7 +168,7 @@ fn remove_client(device: &Device, client: ClientRef, sleep: &MaySleep) {
 
 /// One step of removing a device from a client: does the next action, or waits for the thread that does it.
 fn remove_one<'a>(
-    device: &'a Device,
+    device: &'a DeviceMemory,
     client: ClientRef,
     mut state: Locked<'a>,
     sleep: &MaySleep,
@@ -192,8 +192,9 @@ fn remove_one<'a>(
         bindings.progress.wait(&mut state);
     }
     drop(state);
-    // SAFETY: The client had the device, no call runs, and `Phase::Removing` keeps others away.
-    unsafe { client.remove(device, device.client_data(&client), sleep) };
+    // SAFETY: The client had the device, no call runs, and `Phase::Removing` keeps others away; so unregistration, which the driver
+    // waits for, does not get past `remove_all`.
+    unsafe { client.remove(device.with_driver(), device.client_data(&client), sleep) };
     device.erase_client_data(&client);
     let mut state = bindings.state.lock();
     state.forget(client);

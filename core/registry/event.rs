@@ -21,7 +21,7 @@ use kernel_ext::export::export;
 use rdma::{
     core::{
         event::{HandlerRef, NewHandler},
-        Device, EventHandler,
+        DeviceMemory, EventHandler,
     },
     MaySleep,
 };
@@ -129,7 +129,7 @@ impl Handlers {
 ///
 /// Events of drivers pass through [`dispatch`](crate::device::dispatch); this function is for callers that have updated
 /// the affected caches already.
-pub(crate) fn deliver(device: &Device, event: &Event, sleep: &MaySleep) {
+pub(crate) fn deliver(device: &DeviceMemory, event: &Event, sleep: &MaySleep) {
     let handlers = &device.core().handlers;
     let mut event = *event;
     let mut at = handlers.begin(&event);

@@ -7,7 +7,7 @@
 use kernel::{prelude::*, sync::aref::ARef};
 use kernel_ext::{bindings, entry::Out, export::export, net::device::NetDevice};
 use rdma::{
-    core::{device::Registered, Device},
+    core::{device::Registered, Device, DeviceMemory},
     MaySleep,
 };
 
@@ -31,7 +31,7 @@ pub(crate) fn port_of(device: &Device, ndev: &NetDevice) -> Option<u32> {
 }
 
 /// Clears the net devices of all ports.
-pub(crate) fn forget_all(device: &Device) {
+pub(crate) fn forget_all(device: &DeviceMemory) {
     for port in device.ports().map_while(|port| device.core_port(port)) {
         port.netdev.set(None);
     }

@@ -9,7 +9,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use kernel_ext::{entry::Const, export::export, net::ns::NetNamespace, param::bool_param};
-use rdma::core::Device;
+use rdma::core::{Device, DeviceMemory};
 
 /// Whether the mode is shared.
 static SHARED: AtomicBool = AtomicBool::new(true);
@@ -31,7 +31,7 @@ pub(crate) fn set_shared(shared: bool) {
 }
 
 /// Whether a network namespace has access to a device.
-pub(crate) fn may_access(device: &Device, net: &NetNamespace) -> bool {
+pub(crate) fn may_access(device: &DeviceMemory, net: &NetNamespace) -> bool {
     is_shared() || device.is_in(net)
 }
 

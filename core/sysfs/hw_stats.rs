@@ -42,7 +42,7 @@ pub(super) fn counters(
     let counters = counters?;
     let mut guard = counters.lock(sleep);
     let all = counters.count();
-    let got = counters.driver_update(&mut guard, all, sleep)?;
+    let got = counters.driver_update(device, &mut guard, all, sleep)?;
     if got != all {
         printk::warn(device, fmt!("the driver has {got} of {all} counters\n"));
         return Err(EINVAL);
@@ -74,7 +74,7 @@ fn show(of: &AttrContext<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     let mut guard = stats.lock(sleep);
     if !guard.is_fresh() {
         let nth = i32::try_from(of.index).map_err(|_| EINVAL)?;
-        let got = stats.driver_update(&mut guard, nth, sleep)?;
+        let got = stats.driver_update(of.device, &mut guard, nth, sleep)?;
         if got == stats.count() {
             guard.touch();
         }
@@ -192,8 +192,11 @@ mod tests {
             let one = counters(device, Some(ROCE), sleep)?.ok_or(ENOENT)?;
             let other = counters(device, Some(IB), sleep)?.ok_or(ENOENT)?;
             let mut locked = one.lock(sleep);
-            assert_eq!(other.driver_update(&mut locked, 0, sleep), Err(EINVAL));
-            assert_eq!(one.driver_update(&mut locked, 0, sleep), Ok(2));
+            assert_eq!(
+                other.driver_update(device, &mut locked, 0, sleep),
+                Err(EINVAL)
+            );
+            assert_eq!(one.driver_update(device, &mut locked, 0, sleep), Ok(2));
             Ok(())
         })
     }

@@ -9,7 +9,7 @@ use kernel::{
     prelude::*,
     sync::{Arc, Mutex},
 };
-use kernel_ext::sysfs::Directory;
+use kernel_ext::sysfs::{Directory, RawGroups};
 use rdma::core::{stats::DeviceCounters, sysfs::PortDirectory};
 
 /// Data of a device in sysfs.
@@ -38,7 +38,8 @@ pub(super) struct Port {
 pub(super) struct Tree {
     /// Address of the device or compat device, which outlives it.
     pub(super) seen_as: usize,
-    pub(super) is_own: bool,
+    /// The driver's groups in the directory of each port, in the device's own namespace. The driver is there as long as the tree.
+    pub(super) drivers: Option<RawGroups>,
     pub(super) ports: KVec<Port>,
     pub(super) _top: Directory,
 }

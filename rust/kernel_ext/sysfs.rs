@@ -257,6 +257,9 @@ impl<A, B> Group<A, B> {
 #[derive(Clone, Copy)]
 pub struct RawGroups(*mut *const attribute_group);
 
+// SAFETY: The list is read from any thread, and does not change while it is in a directory.
+unsafe impl Send for RawGroups {}
+
 // SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for RawGroups {
     type Raw = *mut *const attribute_group;

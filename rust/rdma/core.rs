@@ -62,8 +62,17 @@ use rdma_bindings::{
 };
 
 view_of! {
-    /// A device: `struct ib_device`. An [`ARef<Device>`](kernel::sync::aref::ARef) keeps its memory, a
-    /// [`Registered`](device::Registered) keeps it registered.
+    /// The memory of a device, `struct ib_device`: its driver may be gone. An [`ARef<DeviceMemory>`](kernel::sync::aref::ARef)
+    /// keeps it.
+    pub struct DeviceMemory(ib_device);
+}
+view_of! {
+    /// A device whose driver is there as long as the borrow: its methods may be called. A
+    /// [`Registered`](device::Registered) keeps it registered, and so its driver.
+    ///
+    /// # Invariants
+    ///
+    /// The driver of the device is there: C lends the device, or `DeviceMemory::with_driver` was told.
     pub struct Device(ib_device);
 }
 view_of! {
@@ -79,7 +88,7 @@ view_of! {
     ///
     /// # Invariants
     ///
-    /// The event is filled in, and does not change while it is borrowed.
+    /// The driver of its device dispatches the event, which is filled in and does not change while it is borrowed.
     pub struct EventView(ib_event);
 }
 view_of! {

@@ -16,7 +16,10 @@ use kernel_ext::{bindings::ib_umem_dmabuf, entry::ErrPtr, export::export};
 use rdma::{
     core::{
         umem::{
-            dmabuf::{AttachOps, Dmabuf, DmabufUmem, OwnOps, RevokeArg, RevokeCallback},
+            dmabuf::{
+                AttachOps, Dmabuf, DmabufUmem, Locked, LockedByCaller, OwnOps, RevokeArg,
+                RevokeCallback,
+            },
             AccessFlags,
         },
         Device,
@@ -173,12 +176,11 @@ fn ib_umem_dmabuf_get_pinned_revocable_and_lock(
 /// Sets the callback for the revocation of a range. The caller has locked the buffer.
 #[export]
 fn ib_umem_dmabuf_set_revoke_locked(
-    umem_dmabuf: &DmabufUmem,
+    umem_dmabuf: LockedByCaller<'_>,
     revoke: RevokeCallback<'_>,
     private: RevokeArg<'_>,
 ) {
-    // SAFETY: The header says that the caller has locked it.
-    unsafe { umem_dmabuf.held_by_caller() }.on_revoke(revoke.with(private));
+    umem_dmabuf.on_revoke(revoke.with(private));
 }
 
 /// Maps a range. The caller has locked the buffer; process context.
@@ -187,16 +189,14 @@ fn ib_umem_dmabuf_set_revoke_locked(
 ///
 /// `EINVAL` if it was revoked, `ETIMEDOUT`, those of the exporter.
 #[export]
-fn ib_umem_dmabuf_map_pages(umem_dmabuf: &DmabufUmem) -> Result {
-    // SAFETY: The header says that the caller has locked it.
-    unsafe { umem_dmabuf.held_by_caller() }.map()
+fn ib_umem_dmabuf_map_pages(umem_dmabuf: LockedByCaller<'_>) -> Result {
+    umem_dmabuf.map()
 }
 
 /// Unmaps a range. The caller has locked the buffer; process context.
 #[export]
-fn ib_umem_dmabuf_unmap_pages(umem_dmabuf: &DmabufUmem) {
-    // SAFETY: The header says that the caller has locked it.
-    unsafe { umem_dmabuf.held_by_caller() }.unmap();
+fn ib_umem_dmabuf_unmap_pages(umem_dmabuf: LockedByCaller<'_>) {
+    umem_dmabuf.unmap();
 }
 
 /// Locks the buffer. Process context.
@@ -207,10 +207,8 @@ fn ib_umem_dmabuf_revoke_lock(umem_dmabuf: &DmabufUmem, sleep: &MaySleep) {
 
 /// Unlocks the buffer, which the caller has locked.
 #[export]
-fn ib_umem_dmabuf_revoke_unlock(umem_dmabuf: &DmabufUmem) {
-    // SAFETY: The header says that the caller has locked it, and hands that over.
-    let locked = unsafe { umem_dmabuf.held_by_caller() };
-    drop(core::mem::ManuallyDrop::into_inner(locked));
+fn ib_umem_dmabuf_revoke_unlock(umem_dmabuf: Locked<'_>) {
+    drop(umem_dmabuf);
 }
 
 /// Revokes a range permanently. Process context.

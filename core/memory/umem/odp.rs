@@ -7,8 +7,6 @@
 //!
 //! C header: `include/rdma/ib_umem_odp.h`.
 
-use core::mem::ManuallyDrop;
-
 use kernel::{
     ffi::{c_int, c_ulong},
     page::PAGE_SHIFT,
@@ -23,7 +21,8 @@ use rdma::{
     core::{
         umem::{
             odp::{
-                self, Locked, Lookup, LookupError, NewOdp, NotifierOps, OdpMemory, OdpUmem, Range,
+                self, LockedByCaller, Lookup, LookupError, NewOdp, NotifierOps, OdpMemory, OdpUmem,
+                Range,
             },
             AccessFlags,
         },
@@ -204,10 +203,8 @@ fn ib_umem_odp_map_dma_and_lock(
 
 /// Unmaps pages from the device. The caller has locked `umem_mutex`.
 #[export]
-fn ib_umem_odp_unmap_dma_pages(umem_odp: &OdpUmem, start_offset: u64, bound: u64) {
-    // SAFETY: The header says that the caller has locked it.
-    let locked: ManuallyDrop<Locked<'_>> = unsafe { Locked::held_by_caller(umem_odp) };
-    locked.unmap(Range {
+fn ib_umem_odp_unmap_dma_pages(umem_odp: LockedByCaller<'_>, start_offset: u64, bound: u64) {
+    umem_odp.unmap(Range {
         start: start_offset,
         end: bound,
     });

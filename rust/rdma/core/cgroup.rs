@@ -14,7 +14,7 @@ use kernel::{error::to_result, prelude::*, sync::aref::ARef};
 use kernel_ext::entry::view_of;
 use rdma_bindings as bindings;
 
-use super::{class::Registering, Device};
+use super::{class::Registering, Device, DeviceMemory};
 use crate::MaySleep;
 
 view_of! {
@@ -97,7 +97,7 @@ impl Registering<'_> {
 ///
 /// The device is registered with the controller as long as this value exists.
 #[must_use = "it is removed, or stays for good"]
-pub struct CgroupEntry(ManuallyDrop<ARef<Device>>);
+pub struct CgroupEntry(ManuallyDrop<ARef<DeviceMemory>>);
 
 impl CgroupEntry {
     /// Ends the registration; remaining charges are dropped.

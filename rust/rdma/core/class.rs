@@ -23,7 +23,7 @@ use rdma_bindings as bindings;
 use super::{
     device::{self, Private},
     sysfs::{DeviceFiles, DeviceGroup},
-    CoreDevice, Device,
+    CoreDevice, Device, DeviceMemory,
 };
 use crate::MaySleep;
 
@@ -140,7 +140,11 @@ impl<P: Private> Class<P> {
     /// # Errors
     ///
     /// `ENOMEM`, and those of `device_add`.
-    pub fn add_compat(
+    ///
+    /// # Safety
+    ///
+    /// The result is dropped before `ib_unregister_device` returns to the driver of `owner`: files of the entry call the driver.
+    pub unsafe fn add_compat(
         &'static self,
         owner: &Device,
         net: &NetNamespace,
@@ -291,9 +295,9 @@ impl CoreDevice {
 
     /// The device itself.
     #[inline]
-    pub fn owner(&self) -> &Device {
+    pub fn owner(&self) -> &DeviceMemory {
         // SAFETY: The field is constant after the structure is made, and the owner outlives the structure.
-        unsafe { Device::from_raw((*self.as_raw()).owner) }
+        unsafe { DeviceMemory::from_raw((*self.as_raw()).owner) }
     }
 
     /// Whether this is the entry of the device in its own namespace.
@@ -303,7 +307,7 @@ impl CoreDevice {
     }
 }
 
-impl Device {
+impl DeviceMemory {
     /// The entry of the device in its own namespace.
     #[inline]
     pub fn core_device(&self) -> &CoreDevice {
@@ -393,7 +397,12 @@ impl<'a> Registering<'a> {
     /// # Errors
     ///
     /// `EEXIST` if it was added before; those of `device_add`, which leave the device as it was.
-    pub fn add_to_model(&mut self, _sleep: &MaySleep) -> Result<ModelEntry> {
+    ///
+    /// # Safety
+    ///
+    /// The entry is removed before `ib_unregister_device`, or this registration if it fails, returns to the driver: files of the
+    /// device call the driver.
+    pub unsafe fn add_to_model(&mut self, _sleep: &MaySleep) -> Result<ModelEntry> {
         if self.in_model {
             return Err(EEXIST);
         }
@@ -416,7 +425,7 @@ impl<'a> Registering<'a> {
 
 /// A device in the driver model, with its attribute groups.
 struct Added {
-    device: ARef<Device>,
+    device: ARef<DeviceMemory>,
     _files: Option<DeviceFiles>,
 }
 
@@ -430,7 +439,7 @@ struct Added {
 pub struct ModelEntry(ManuallyDrop<Added>);
 
 impl ModelEntry {
-    fn device(&self) -> &Device {
+    fn device(&self) -> &DeviceMemory {
         &self.0.device
     }
 

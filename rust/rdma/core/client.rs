@@ -15,7 +15,7 @@ use kernel::{
 use kernel_ext::{entry::FromC, net::device::NetDevice};
 use rdma_bindings::{self as bindings, ib_client_nl_info, ib_gid, sockaddr};
 
-use super::{Client, Device};
+use super::{Client, Device, DeviceMemory};
 use crate::MaySleep;
 
 /// The data of a client for a device, as `ib_set_client_data` takes it.
@@ -338,7 +338,7 @@ impl core::ops::Deref for ClientRef {
     }
 }
 
-impl Device {
+impl DeviceMemory {
     /// Reserves an entry for a client's data, which is null at first.
     ///
     /// # Errors

@@ -2,8 +2,9 @@
 
 //! Devices: `struct ib_device`, its references, and its members that are constant or synchronised.
 //!
-//! A device has two reference counts. An [`ARef<Device>`] keeps the memory (`get_device`). A [`Registered`] keeps the device
-//! registered (`ib_device_try_get`), and unregistration waits until none is left.
+//! A device has two reference counts. An [`ARef<DeviceMemory>`] keeps the memory (`get_device`). A [`Registered`] keeps the device
+//! registered (`ib_device_try_get`), and unregistration waits until none is left. What reads the memory alone is a method of
+//! [`DeviceMemory`]; what calls the driver is a method of [`Device`], which dereferences to it.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -29,7 +30,7 @@ use kernel_ext::{
 };
 use rdma_bindings::{self as bindings, ib_device};
 
-use super::Device;
+use super::{Device, DeviceMemory};
 use crate::abi::port::PortImmutable;
 
 /// The `write()` commands that all devices support: `uverbs_cmd_mask`.
@@ -170,7 +171,7 @@ pub unsafe fn free<T: Private>(device: NonNull<Device>) {
 }
 
 // SAFETY: `get_device` and `put_device` count references; the memory stays until there is none.
-unsafe impl AlwaysRefCounted for Device {
+unsafe impl AlwaysRefCounted for DeviceMemory {
     fn inc_ref(&self) {
         // SAFETY: `self` is a valid device.
         unsafe { bindings::get_device(self.as_dev()) };
@@ -220,7 +221,7 @@ impl Flag {
     }
 }
 
-impl Device {
+impl DeviceMemory {
     /// Borrows a device.
     ///
     /// # Safety
@@ -250,6 +251,18 @@ impl Device {
     #[inline]
     pub fn hold(&self) -> ARef<Self> {
         self.into()
+    }
+
+    /// The device with its driver.
+    ///
+    /// # Safety
+    ///
+    /// The driver has the device until the result is not used any more: `ib_unregister_device` has not returned, or C lends the
+    /// device.
+    #[inline]
+    pub unsafe fn with_driver(&self) -> &Device {
+        // SAFETY: `self` is a valid device. INVARIANT: By the safety requirements the driver is there.
+        unsafe { Device::from_raw(self.as_raw()) }
     }
 
     /// The core's private data of the device.
@@ -468,15 +481,6 @@ impl Device {
         Some(unsafe { kernel::device::Device::from_raw(raw.as_ptr()) })
     }
 
-    /// The parent in the driver model.
-    pub fn parent_dev(&self) -> Option<&kernel::device::Device> {
-        // SAFETY: The field is constant from registration on, and a device holds a reference to its parent.
-        unsafe {
-            let parent = NonNull::new((*self.as_dev()).parent)?;
-            Some(kernel::device::Device::from_raw(parent.as_ptr()))
-        }
-    }
-
     fn raw_net(&self) -> *mut kernel_ext::bindings::net {
         // SAFETY: The pointer is set when the device is made, and written by a single store when the device moves.
         unsafe {
@@ -538,18 +542,6 @@ impl Device {
         }
     }
 
-    /// Queries the driver for the device's attributes, and stores them. Called during registration.
-    ///
-    /// # Safety
-    ///
-    /// The device is being made or registered by this thread alone, and no other code reads the members that are set here yet.
-    pub unsafe fn fill_attrs(&self, sleep: &crate::MaySleep) -> Result {
-        // SAFETY: By the safety requirements.
-        let attrs = unsafe { &mut (*self.as_raw()).attrs };
-        *attrs = pin_init::zeroed();
-        self.driver_query_device(attrs, sleep)
-    }
-
     /// Enables the commands that all devices support. Called for a new device.
     ///
     /// # Safety
@@ -566,7 +558,7 @@ impl Device {
         // SAFETY: `self` is a valid device.
         let got = unsafe { bindings::ib_device_try_get(self.as_raw()) };
         // INVARIANT: The reference was just counted.
-        got.then(|| Registered(NonNull::from(self)))
+        got.then(|| Registered(NonNull::from(self).cast()))
     }
 
     /// Whether the device is registered at the moment of the call.
@@ -581,6 +573,50 @@ impl Device {
     fn registrations(&self) -> &kernel::sync::Refcount {
         // SAFETY: `Refcount` is a transparent wrapper of the field, which C uses atomically too.
         unsafe { &*(&raw const (*self.as_raw()).refcount).cast() }
+    }
+}
+
+impl Deref for Device {
+    type Target = DeviceMemory;
+
+    #[inline(always)]
+    fn deref(&self) -> &DeviceMemory {
+        // SAFETY: `self` is a valid device.
+        unsafe { DeviceMemory::from_raw(self.as_raw()) }
+    }
+}
+
+impl Device {
+    /// Borrows a device.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be a device that is valid for `'a`, and whose driver is there as long.
+    #[inline]
+    pub unsafe fn from_raw<'a>(raw: *mut ib_device) -> &'a Self {
+        // SAFETY: By the safety requirements; a view is a transparent wrapper.
+        unsafe { &*raw.cast() }
+    }
+
+    /// The parent in the driver model.
+    pub fn parent_dev(&self) -> Option<&kernel::device::Device> {
+        // SAFETY: The field is constant from registration on, and a driver unregisters the device before its parent goes.
+        unsafe {
+            let parent = NonNull::new((*self.as_dev()).parent)?;
+            Some(kernel::device::Device::from_raw(parent.as_ptr()))
+        }
+    }
+
+    /// Queries the driver for the device's attributes, and stores them. Called during registration.
+    ///
+    /// # Safety
+    ///
+    /// The device is being made or registered by this thread alone, and no other code reads the members that are set here yet.
+    pub unsafe fn fill_attrs(&self, sleep: &crate::MaySleep) -> Result {
+        // SAFETY: By the safety requirements.
+        let attrs = unsafe { &mut (*self.as_raw()).attrs };
+        *attrs = pin_init::zeroed();
+        self.driver_query_device(attrs, sleep)
     }
 
     /// Sets the count of registration references from 0 to 1: the device is registered from now on. `None` if the count is not

@@ -10,7 +10,7 @@ use kernel::{prelude::*, sync::aref::ARef, types::Opaque};
 use kernel_ext::entry::FromC;
 use rdma_bindings::{self as bindings, ib_event, ib_event_handler};
 
-use super::{Device, EventHandler, EventView};
+use super::{Device, DeviceMemory, EventHandler, EventView};
 use crate::MaySleep;
 
 /// An event: what happened, and to which part of a device.
@@ -29,11 +29,18 @@ impl EventView {
         // SAFETY: By the type invariants.
         Event(unsafe { *self.as_raw() })
     }
+
+    /// The device of the event.
+    #[inline]
+    pub fn device(&self) -> &Device {
+        // SAFETY: By the type invariants; the driver of the device dispatches the event.
+        unsafe { Device::from_raw((*self.as_raw()).device) }
+    }
 }
 
 impl Event {
     /// Creates an event of a port.
-    pub fn of_port(kind: u32, device: &Device, port: u32) -> Self {
+    pub fn of_port(kind: u32, device: &DeviceMemory, port: u32) -> Self {
         let mut event: ib_event = pin_init::zeroed();
         event.device = device.as_raw();
         event.event = kind;
@@ -52,16 +59,6 @@ impl Event {
     pub fn port(&self) -> u32 {
         // SAFETY: Any bytes of the union are a valid number.
         unsafe { self.0.element.port_num }
-    }
-
-    /// The device of the event.
-    ///
-    /// # Safety
-    ///
-    /// A driver is dispatching the event, so that its device is valid.
-    pub unsafe fn device(&self) -> &Device {
-        // SAFETY: By the safety requirements.
-        unsafe { Device::from_raw(self.0.device) }
     }
 }
 
@@ -251,7 +248,7 @@ impl<T> RegisteredHandler<T> {
 /// The C structure is registered.
 pub struct Listening<T: OnEvent> {
     told: Pin<KBox<RegisteredHandler<T>>>,
-    _device: ARef<Device>,
+    _device: ARef<DeviceMemory>,
 }
 
 // SAFETY: The listener may be used from any thread, and the C structure is used by the core alone.

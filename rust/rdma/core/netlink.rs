@@ -147,3 +147,9 @@ impl Callbacks<'_> {
         unsafe { request.start_dump(self.0.dump.ok_or(EINVAL)?, sleep) }
     }
 }
+
+/// Loads the module of a client of the RDMA netlink: `rdma-netlink-subsys-NUMBER`.
+pub fn request_module(number: u32, _sleep: &MaySleep) {
+    // SAFETY: The format has one conversion, for the number. The result is not needed: a loaded module has registered the client.
+    unsafe { bindings::__request_module(true, c"rdma-netlink-subsys-%u".as_char_ptr(), number) };
+}

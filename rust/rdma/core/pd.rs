@@ -16,7 +16,7 @@ use rdma_bindings::{self as bindings, ib_pd, ib_xrcd, inode};
 use super::{
     mr::InternalMr,
     object::{constants, counted, driver_object, links, tracked, Failed, Fresh, Owned},
-    Device, Pd, Qp, Xrcd,
+    Device, DeviceMemory, Pd, Qp, Xrcd,
 };
 use crate::MaySleep;
 
@@ -82,7 +82,7 @@ impl Owned<Pd> {
     }
 }
 
-impl Device {
+impl DeviceMemory {
     /// The device's local key of all memory, for a device with `IBK_LOCAL_DMA_LKEY`.
     #[inline]
     pub fn local_dma_lkey(&self) -> u32 {

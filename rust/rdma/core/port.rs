@@ -8,7 +8,7 @@ use kernel::prelude::*;
 use kernel_ext::net::device::NetDevice;
 use rdma_bindings as bindings;
 
-use super::Device;
+use super::{Device, DeviceMemory};
 use crate::{
     abi::port::{Mtu, PortImmutable},
     MaySleep,
@@ -28,7 +28,7 @@ impl PortArray {
     /// # Errors
     ///
     /// `EINVAL` for a device without a port, or one with 2^32 - 1, `ENOMEM`.
-    pub fn new(device: &Device, _sleep: &MaySleep) -> Result<Self> {
+    pub fn new(device: &DeviceMemory, _sleep: &MaySleep) -> Result<Self> {
         let count = device.phys_port_cnt();
         if count == 0 || count == u32::MAX {
             return Err(EINVAL);
@@ -50,7 +50,7 @@ impl PortArray {
     /// # Safety
     ///
     /// The array is valid as long as the device.
-    pub unsafe fn publish(&self, device: &Device) {
+    pub unsafe fn publish(&self, device: &DeviceMemory) {
         // SAFETY: The device is not registered yet, and the caller is the only one that sets the field.
         unsafe { (*device.as_raw()).port_data = self.0.as_ptr().cast_mut() };
     }

@@ -22,7 +22,7 @@ use kernel_ext::{
 };
 use rdma_bindings::{self as bindings, rdma_hw_stats, rdma_stat_desc};
 
-use super::Device;
+use super::{Device, DeviceMemory};
 use crate::MaySleep;
 
 /// Hardware counters with their descriptions and values.
@@ -249,7 +249,7 @@ impl Drop for HwCounters {
 /// The driver of `device` has allocated the counters for `port`, or with `None` for the device.
 pub struct DeviceCounters {
     counters: HwCounters,
-    device: ARef<Device>,
+    device: ARef<DeviceMemory>,
     port: Option<u32>,
 }
 
@@ -263,14 +263,15 @@ impl DeviceCounters {
         // INVARIANT: By the safety requirements.
         Self {
             counters,
-            device: device.into(),
+            device: device.hold(),
             port,
         }
     }
 
-    /// The device.
-    pub fn device(&self) -> &Device {
-        &self.device
+    /// Whether they are counters of this device or of one of its ports.
+    #[inline]
+    pub fn is_of(&self, device: &Device) -> bool {
+        core::ptr::eq(&**device, &*self.device)
     }
 
     /// The port; `None` for the counters of the device.

@@ -24,7 +24,7 @@ use rdma_bindings::{
     ib_port_attribute, kobj_type, kobject, sysfs_ops,
 };
 
-use super::{stats::DeviceCounters, CoreDevice, Device};
+use super::{stats::DeviceCounters, CoreDevice, Device, DeviceMemory};
 use crate::MaySleep;
 
 /// The arguments of an attribute's `show` and `store`.
@@ -221,11 +221,12 @@ unsafe extern "C" fn store_of_port(
 ///
 /// # Safety
 ///
-/// `dev` is the device in an `ib_core_device` that is valid for `'a`.
+/// `dev` is the device in an `ib_core_device` that is in the driver model for `'a`.
 unsafe fn owner<'a>(dev: *mut device) -> &'a Device {
     const { assert!(core::mem::offset_of!(bindings::ib_core_device, dev) == 0) };
-    // SAFETY: By the safety requirements; a view is a transparent wrapper.
-    unsafe { (*dev.cast::<CoreDevice>()).owner() }
+    // SAFETY: By the safety requirements; a view is a transparent wrapper. By those of `add_to_model` and `add_compat` the driver is
+    // there until the files are removed, which waits for their readers and writers.
+    unsafe { (*dev.cast::<CoreDevice>()).owner().with_driver() }
 }
 
 /// # Safety
@@ -261,7 +262,7 @@ unsafe extern "C" fn store_of_device(
 
 /// The attribute groups of a device that is in the driver model, or about to be. Dropping the value resets them.
 pub(super) struct DeviceFiles {
-    device: ARef<Device>,
+    device: ARef<DeviceMemory>,
     _own: DeviceGroup,
     _counters: Option<DeviceGroup>,
 }
@@ -320,7 +321,7 @@ impl Drop for DeviceFiles {
 #[repr(C)]
 struct Inner {
     kobj: Opaque<kobject>,
-    device: ARef<Device>,
+    device: ARef<DeviceMemory>,
     port: u32,
     groups: KVec<PortGroup>,
     list: KVec<*const attribute_group>,
@@ -353,7 +354,8 @@ impl Inner {
         page: *mut c_char,
     ) -> isize {
         let file: *mut ib_port_attribute = file.cast();
-        // SAFETY: By the safety requirements.
+        // SAFETY: By the safety requirements. By those of `PortDirectory::new` the driver is there until the files are removed, which
+        // waits for their readers.
         unsafe {
             let this = Self::of(kobj);
             match (*file).show {
@@ -373,7 +375,7 @@ impl Inner {
         count: usize,
     ) -> isize {
         let file: *mut ib_port_attribute = file.cast();
-        // SAFETY: By the safety requirements.
+        // SAFETY: As for `show`.
         unsafe {
             let this = Self::of(kobj);
             let device = (*this).device.as_raw();
@@ -429,7 +431,11 @@ impl PortDirectory {
     /// # Errors
     ///
     /// `ENOMEM`, `EEXIST`.
-    pub fn new(
+    ///
+    /// # Safety
+    ///
+    /// The directory is dropped before `ib_unregister_device` returns to the driver of `device`, which its files call.
+    pub unsafe fn new(
         parent: &Kobject,
         name: &CStr,
         device: &Device,
@@ -444,7 +450,7 @@ impl PortDirectory {
         list.push(ptr::null(), GFP_KERNEL)?;
         let inner = Inner {
             kobj: Opaque::zeroed(),
-            device: device.into(),
+            device: device.hold(),
             port,
             groups,
             list,
@@ -534,8 +540,9 @@ unsafe impl FromC for PortKobject<'_> {
 impl<'a> PortKobject<'a> {
     /// The device.
     pub fn device(&self) -> &'a Device {
-        // SAFETY: The directory is valid, and it holds a reference to the device.
-        unsafe { &(*self.0.as_ptr()).device }
+        // SAFETY: The directory is valid, and it holds a reference to the device. By the header the driver of the device calls with
+        // its directory.
+        unsafe { (*self.0.as_ptr()).device.with_driver() }
     }
 
     /// The port.

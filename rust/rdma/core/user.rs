@@ -20,7 +20,7 @@ use super::{
     mr::NewMr,
     object::{driver_object, links, tracked, Fresh, Owned},
     uobject::ObjectLink,
-    Ah, Device, Flow, Mr, Mw, Pd, Qp, RwqIndTable, Ucontext, Wq,
+    Ah, Device, DeviceMemory, Flow, Mr, Mw, Pd, Qp, RwqIndTable, Ucontext, Wq,
 };
 use crate::MaySleep;
 
@@ -399,7 +399,7 @@ impl UserPath {
     }
 }
 
-impl Device {
+impl DeviceMemory {
     /// The type of a port's address vectors: `enum rdma_ah_attr_type`.
     pub fn ah_type(&self, port: u32) -> u32 {
         if self.is_roce(port) {

@@ -43,13 +43,12 @@ impl DeviceCounters {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` where the driver lacks the method, `EINVAL` for a counter that is not optional or not of a port, and those of
-    /// the driver.
-    pub fn driver_modify(&self, nth: u32, on: bool, _sleep: &MaySleep) -> Result {
-        let device = self.device();
+    /// `EOPNOTSUPP` where the driver lacks the method, `EINVAL` for a counter that is not optional, not of a port or not of
+    /// `device`, and those of the driver.
+    pub fn driver_modify(&self, device: &Device, nth: u32, on: bool, _sleep: &MaySleep) -> Result {
         let call = op!(device, modify_hw_stat).ok_or(EOPNOTSUPP)?;
         let port = self.port().ok_or(EINVAL)?;
-        if !self.is_optional(nth) {
+        if !self.is_optional(nth) || !self.is_of(device) {
             return Err(EINVAL);
         }
         // SAFETY: By the type invariants the counters are those of the port, and there is such a counter.

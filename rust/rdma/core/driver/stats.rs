@@ -122,16 +122,17 @@ impl DeviceCounters {
     ///
     /// # Errors
     ///
-    /// `EINVAL` where the driver lacks the method, or where `locked` are other counters; those of the driver.
+    /// `EINVAL` where the driver lacks the method, where `locked` are other counters, or where these are not those of `device`;
+    /// errors of the driver.
     pub fn driver_update(
         &self,
+        device: &Device,
         locked: &mut HwCountersGuard<'_>,
         nth: i32,
         _sleep: &MaySleep,
     ) -> Result<i32> {
-        let device = self.device();
         let call = op!(device, get_hw_stats).ok_or(EINVAL)?;
-        if !locked.is_of(self) {
+        if !locked.is_of(self) || !self.is_of(device) {
             return Err(EINVAL);
         }
         let port = self.port().unwrap_or(0);

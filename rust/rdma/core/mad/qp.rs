@@ -35,7 +35,7 @@ use super::{
     Embeds,
 };
 use crate::{
-    core::{ah_attr::AhVector, device::Registered, object::Owned, Device, Qp},
+    core::{ah_attr::AhVector, device::Registered, object::Owned, DeviceMemory, Qp},
     MaySleep,
 };
 
@@ -124,7 +124,7 @@ unsafe impl Sync for Label {}
 /// A special queue pair.
 #[pin_data]
 pub struct SpecialQp<L: MadLayer> {
-    device: ARef<Device>,
+    device: ARef<DeviceMemory>,
     kind: SpecialKind,
     lkey: u32,
     /// The layer's data.
@@ -363,7 +363,7 @@ impl<L: MadLayer> Drop for SpecialQps<L> {
 impl<L: MadLayer> SpecialQp<L> {
     /// The device.
     #[inline]
-    pub fn device(&self) -> &Device {
+    pub fn device(&self) -> &DeviceMemory {
         &self.device
     }
 
@@ -487,7 +487,7 @@ impl<L: MadLayer> SpecialQp<L> {
     /// Posts a MAD that is claimed for this queue pair.
     fn post_claimed(&self, send: Addressed<L::Send>) -> Result<(), (Error, Addressed<L::Send>)> {
         // The driver takes objects of its own devices alone.
-        let is_own = |device: &Device| core::ptr::eq(device, &*self.device);
+        let is_own = |device: &DeviceMemory| core::ptr::eq(device, &*self.device);
         let ah = send.posted().ah().filter(|ah| is_own(ah.device()));
         let Some(ah) = ah.filter(|_| is_own(send.body().device())) else {
             return Err((EINVAL, send));
@@ -531,7 +531,7 @@ impl<L: MadLayer> SpecialQp<L> {
         port: u32,
         answer: &mut RecvMad,
     ) -> Option<(u32, usize, u16)> {
-        if !core::ptr::eq(&**device, &*self.device) {
+        if !core::ptr::eq(&***device, &*self.device) {
             return None;
         }
         let (mut length, mut pkey_index) = (answer.mad().len(), 0);

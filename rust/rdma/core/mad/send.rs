@@ -23,7 +23,7 @@ use rdma_bindings::{self as bindings, ib_cqe, ib_mad_send_buf, ib_sge, ib_ud_wr}
 
 use super::{c_pointer, Body, Embeds, MaybeBorrowed};
 use crate::{
-    core::{object::Owned, Ah, Device},
+    core::{object::Owned, Ah, Device, DeviceMemory},
     Gid, MaySleep,
 };
 
@@ -92,7 +92,7 @@ pub struct SendBody {
     /// The header, followed by the payload if RMPP is not used.
     memory: Opaque<KVec<u8>>,
     segments: KVec<KVec<u8>>,
-    device: ARef<Device>,
+    device: ARef<DeviceMemory>,
     lkey: u32,
     remote_qpn: u32,
     payload: usize,
@@ -299,7 +299,7 @@ impl SendBody {
     }
 
     /// The device that the MAD is mapped for.
-    pub(super) fn device(&self) -> &Device {
+    pub(super) fn device(&self) -> &DeviceMemory {
         &self.device
     }
 

@@ -9,7 +9,7 @@
 //!
 //! C headers: `include/rdma/ib_umem.h`, `include/linux/dma-buf.h`, `include/linux/dma-resv.h`.
 
-use core::{marker::PhantomData, mem::ManuallyDrop, ptr::NonNull};
+use core::{marker::PhantomData, mem::ManuallyDrop, ops::Deref, ptr::NonNull};
 
 use kernel::{
     error::{from_err_ptr, to_result},
@@ -155,17 +155,6 @@ impl DmabufUmem {
         // INVARIANT: The lock was just taken.
         Locked(self, NotThreadSafe)
     }
-
-    /// The lock that C holds, and keeps.
-    ///
-    /// # Safety
-    ///
-    /// The caller has locked the buffer.
-    #[inline]
-    pub unsafe fn held_by_caller(&self) -> ManuallyDrop<Locked<'_>> {
-        // INVARIANT: By the safety requirements.
-        ManuallyDrop::new(Locked(self, NotThreadSafe))
-    }
 }
 
 /// A range whose buffer is locked.
@@ -174,6 +163,41 @@ impl DmabufUmem {
 ///
 /// This task holds the buffer's reservation lock.
 pub struct Locked<'a>(&'a DmabufUmem, NotThreadSafe);
+
+// SAFETY: `Raw` is the pointer type in the header.
+unsafe impl FromC for Locked<'_> {
+    type Raw = *mut ib_umem_dmabuf;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the range is valid. INVARIANT: The header says that the caller has locked the buffer,
+        // and that the function unlocks it.
+        Self(unsafe { <&DmabufUmem>::from_c(raw) }, NotThreadSafe)
+    }
+}
+
+/// A range whose buffer the caller in C has locked, and unlocks.
+pub struct LockedByCaller<'a>(ManuallyDrop<Locked<'a>>);
+
+// SAFETY: `Raw` is the pointer type in the header.
+unsafe impl FromC for LockedByCaller<'_> {
+    type Raw = *mut ib_umem_dmabuf;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements. The header says that the caller has locked the buffer; the value is not dropped.
+        Self(ManuallyDrop::new(unsafe { Locked::from_c(raw) }))
+    }
+}
+
+impl<'a> Deref for LockedByCaller<'a> {
+    type Target = Locked<'a>;
+
+    #[inline]
+    fn deref(&self) -> &Locked<'a> {
+        &self.0
+    }
+}
 
 impl Locked<'_> {
     /// Leaves the buffer locked for C, which unlocks it.

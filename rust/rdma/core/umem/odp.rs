@@ -7,7 +7,7 @@
 //!
 //! C headers: `include/rdma/ib_umem_odp.h`, `include/linux/hmm.h`, `include/linux/mmu_notifier.h`.
 
-use core::{mem::ManuallyDrop, ptr::NonNull};
+use core::{mem::ManuallyDrop, ops::Deref, ptr::NonNull};
 
 use kernel::{
     error::to_result,
@@ -131,25 +131,40 @@ pub struct Locked<'a> {
     _mutex: CMutexGuard<'a>,
 }
 
+/// The table of pages that the caller in C has locked, and unlocks.
+pub struct LockedByCaller<'a>(ManuallyDrop<Locked<'a>>);
+
+// SAFETY: `Raw` is the pointer type in the header.
+unsafe impl FromC for LockedByCaller<'_> {
+    type Raw = *mut ib_umem_odp;
+
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the memory is valid. The header says that the caller holds the mutex; the guard is not
+        // dropped.
+        let (umem, mutex) = unsafe {
+            let umem = <&OdpUmem>::from_c(raw);
+            (umem, umem.mutex().assume_locked())
+        };
+        // INVARIANT: The mutex is this memory's.
+        Self(ManuallyDrop::new(Locked {
+            umem,
+            _mutex: mutex,
+        }))
+    }
+}
+
+impl<'a> Deref for LockedByCaller<'a> {
+    type Target = Locked<'a>;
+
+    fn deref(&self) -> &Locked<'a> {
+        &self.0
+    }
+}
+
 impl<'a> Locked<'a> {
     /// Leaves the mutex locked for C, which unlocks it.
     pub fn leave(self) {
         let _ = ManuallyDrop::new(self);
-    }
-
-    /// The lock of memory that C has locked for the call.
-    ///
-    /// # Safety
-    ///
-    /// This task holds the mutex as long as the result is used.
-    pub unsafe fn held_by_caller(umem: &'a OdpUmem) -> ManuallyDrop<Self> {
-        // SAFETY: By the safety requirements; the guard is not dropped.
-        let mutex = unsafe { umem.mutex().assume_locked() };
-        // INVARIANT: The mutex is this memory's.
-        ManuallyDrop::new(Self {
-            umem,
-            _mutex: mutex,
-        })
     }
 
     /// An entry of the table, which has one for each page of the kernel's page size.

@@ -2,9 +2,9 @@
 
 //! Tests of the requester, one for each rule.
 
+mod acknowledges;
 #[path = "../common/mod.rs"]
 mod common;
-mod acknowledges;
 mod errors;
 mod local_operations;
 mod losses;

@@ -2,9 +2,9 @@
 
 //! Tests of the responder, one for each rule.
 
+mod acknowledges;
 #[path = "../common/mod.rs"]
 mod common;
-mod acknowledges;
 mod error_state;
 mod messages;
 mod reads_and_atomics;
