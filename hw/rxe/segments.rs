@@ -10,6 +10,7 @@ use crate::icrc::KernelCrc;
 use crate::path::Path;
 use crate::tx::{Packet, BELOW};
 use core::num::NonZeroU16;
+use kernel_ext::crc32::Start;
 use kernel_ext::gfp::Gfp;
 use kernel_ext::net::packet_pages::PacketPages;
 use kernel_ext::net::{segments::PagedSkb, skb::MAX_SEGMENTS};
@@ -26,6 +27,9 @@ pub(crate) const MAX_PACKETS: u32 = MAX_SEGMENTS as u32;
 
 /// A buffer of at least this length is sent at the end of a message, so that the peer handles it while the next buffer is built.
 const FLUSH_LEN: usize = 16_384;
+
+/// A packet with a payload of this length or more is sent in pages also if it is alone: a new buffer would be cleared.
+pub(crate) const LONG: u32 = 1024;
 
 /// A buffer that packets are added to until it is sent.
 pub(crate) struct Batch {
@@ -107,12 +111,21 @@ fn write<E>(
     fill: impl FnOnce(&mut Room<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let bth = slice.headers.bth().bytes(slice.len);
-    if slice.headers.header_len() == Bth::LEN {
-        let _ = room.write(&bth);
-    } else {
+    let state = |bth: &[u8; Bth::LEN]| {
+        let icrc: Icrc<KernelCrc> = prefix.icrc(bth[icrc::CONGESTION]);
+        Start::State(icrc.state())
+    };
+    if slice.headers.header_len() != Bth::LEN {
+        room.start_sum(state(&bth));
         let mut head = [0; MAX_HEADERS];
         let len = slice.headers.write(slice.len, &mut head);
         let _ = room.write(head.get(..len).unwrap_or(&[]));
+    } else if slice.len < LONG {
+        room.start_sum(state(&bth));
+        let _ = room.write(&bth);
+    } else {
+        let _ = room.write(&bth);
+        room.start_sum(Start::Block(prefix.block(&bth)));
     }
     fill(room)?;
     let pad = pad_len(slice.len);
@@ -120,9 +133,8 @@ fn write<E>(
         let _ = room.write_zeros(pad);
     }
     if room.left() == icrc::LEN {
-        let mut sum: Icrc<KernelCrc> = prefix.icrc(bth[icrc::CONGESTION]);
-        sum.update(room.bytes());
-        let _ = room.write(&sum.finish());
+        let icrc = Icrc::<KernelCrc>::of_state(room.sum());
+        let _ = room.write(&icrc.finish());
     }
     Ok(())
 }

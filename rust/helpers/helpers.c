@@ -12,6 +12,7 @@
 
 #include "address.c"
 #include "config.c"
+#include "crc32.c"
 #include "fasync.c"
 #include "hrtimer.c"
 #include "irqflags.c"

@@ -6,6 +6,11 @@ use core::{mem::MaybeUninit, ptr, slice};
 
 use kernel::prelude::*;
 
+use crate::{
+    crc32::{crc32_le, crc32_le_copy, Start, ONE_PASS},
+    shared_bytes::SharedBytes,
+};
+
 /// A buffer that is written from its start on, and whose former content cannot be read.
 ///
 /// # Invariants
@@ -14,14 +19,30 @@ use kernel::prelude::*;
 pub struct Room<'a> {
     bytes: &'a mut [MaybeUninit<u8>],
     written: usize,
+    sum: Sum,
+}
+
+/// A CRC-32 of written bytes: that of the first `summed` ones.
+struct Sum {
+    of: Start,
+    /// [`usize::MAX`]: none is wanted.
+    summed: usize,
 }
 
 impl<'a> Room<'a> {
     /// Creates an empty buffer over memory.
     #[inline]
     pub fn new(bytes: &'a mut [MaybeUninit<u8>]) -> Self {
+        let sum = Sum {
+            of: Start::State(0),
+            summed: usize::MAX,
+        };
         // INVARIANT: No bytes are written.
-        Self { bytes, written: 0 }
+        Self {
+            bytes,
+            written: 0,
+            sum,
+        }
     }
 
     /// Creates an empty buffer over initialised bytes.
@@ -74,6 +95,57 @@ impl<'a> Room<'a> {
         write(place.as_mut_ptr().cast());
         // INVARIANT: By the safety requirements.
         self.written = end;
+        Ok(())
+    }
+
+    /// Starts a CRC-32 ([`crc32_le`]) of the bytes that are written from now on.
+    #[inline]
+    pub fn start_sum(&mut self, start: Start) {
+        self.sum = Sum {
+            of: start,
+            summed: self.written,
+        };
+    }
+
+    /// The CRC-32 of the bytes that are written since [`start_sum`](Self::start_sum).
+    #[inline]
+    pub fn sum(&mut self) -> u32 {
+        let Sum { of, summed } = self.sum;
+        match self.bytes().get(summed..) {
+            None | Some([]) => of.state(),
+            Some(bytes) => {
+                let state = crc32_le(of.state(), bytes.into());
+                self.start_sum(Start::State(state));
+                state
+            }
+        }
+    }
+
+    /// Writes bytes that others may write meanwhile: each is read once.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if fewer bytes are left.
+    #[inline]
+    pub fn write_shared(&mut self, from: SharedBytes<'_>) -> Result {
+        let len = from.len();
+        // A few bytes are summed with the next ones.
+        if self.sum.summed > self.written || len < ONE_PASS {
+            // SAFETY: All bytes are written.
+            return unsafe { self.write_with(len, |to| from.copy_to_raw(to)) };
+        }
+        let start = match self.sum {
+            Sum { of, summed } if summed == self.written => of,
+            _ => Start::State(self.sum()),
+        };
+        let mut state = 0;
+        // SAFETY: By the type invariants of `SharedBytes` as many bytes may be read; `self` is borrowed mutably. All bytes are written.
+        unsafe {
+            self.write_with(len, |to| {
+                state = crc32_le_copy(start, to, from.as_ptr(), len)
+            })?
+        };
+        self.start_sum(Start::State(state));
         Ok(())
     }
 

@@ -95,16 +95,42 @@ const IDENTIFICATION: [u32; 16] = {
     table
 };
 
+/// The length in bytes of the [block](Prefix::block) with which the ICRC of a packet begins.
+pub const BLOCK_LEN: usize = 16;
+
+/// The bits in the block in front of the base transport header.
+const BEFORE: usize = 8 * (BLOCK_LEN - BTH_LEN);
+
+/// The same differences as [`IDENTIFICATION`], at the start of the block.
+const IDENTIFICATION_BEFORE: [u32; 16] = {
+    let (mut table, mut bit) = (IDENTIFICATION, 0);
+    while bit < table.len() {
+        table[bit] = backward(table[bit], BEFORE);
+        bit += 1;
+    }
+    table
+};
+
 /// What the IP and UDP headers contribute to the ICRC. Packets of one length between two ports have the same, but for the IPv4
 /// identification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     state: u32,
+    /// Bytes of which the state follows, from 0.
+    before: u32,
     /// Whether there is an identification.
     ipv4: bool,
 }
 
 impl Prefix {
+    const fn new(state: u32, ipv4: bool) -> Self {
+        Self {
+            state,
+            before: backward(state, BEFORE),
+            ipv4,
+        }
+    }
+
     /// That of the headers of an IPv4 packet.
     #[inline]
     pub fn ipv4<C: Crc32>(ip: &[u8; IPV4_LEN], udp: &[u8; UDP_LEN]) -> Self {
@@ -116,10 +142,7 @@ impl Prefix {
         masked[10] = 0xff; // header checksum
         masked[11] = 0xff;
         mask_udp(masked_udp, udp);
-        Self {
-            state: C::update(SEED, &headers),
-            ipv4: true,
-        }
+        Self::new(C::update(SEED, &headers), true)
     }
 
     /// That of the headers of an IPv6 packet.
@@ -134,22 +157,41 @@ impl Prefix {
         masked[3] = 0xff;
         masked[7] = 0xff; // hop limit
         mask_udp(masked_udp, udp);
-        Self {
-            state: C::update(SEED, &headers),
-            ipv4: false,
-        }
+        Self::new(C::update(SEED, &headers), false)
     }
 
     /// That of the same headers with an IPv4 identification in which these bits are others. An IPv6 header has none.
     #[inline]
     pub const fn identified(self, difference: u16) -> Self {
-        let mut state = self.state;
+        let Self {
+            mut state,
+            mut before,
+            ..
+        } = self;
         let mut left = if self.ipv4 { difference } else { 0 };
         while left != 0 {
-            state ^= IDENTIFICATION[left.trailing_zeros() as usize % IDENTIFICATION.len()];
+            let bit = left.trailing_zeros() as usize % IDENTIFICATION.len();
+            state ^= IDENTIFICATION[bit];
+            before ^= IDENTIFICATION_BEFORE[bit];
             left &= left - 1;
         }
-        Self { state, ..self }
+        Self {
+            state,
+            before,
+            ..self
+        }
+    }
+
+    /// The bytes to which the CRC, from state 0, has the state after the headers and the base transport header. As a whole block they
+    /// suit a CRC that takes 16 bytes at a time.
+    #[inline]
+    pub fn block(self, bth: &[u8; BTH_LEN]) -> [u8; BLOCK_LEN] {
+        let mut block = [0; BLOCK_LEN];
+        let (before, header) = block.split_at_mut(BLOCK_LEN - BTH_LEN);
+        before.copy_from_slice(&self.before.to_le_bytes());
+        header.copy_from_slice(bth);
+        header[CONGESTION] = 0xff;
+        block
     }
 
     /// Starts the ICRC of a packet, of which `congestion` is the fifth byte of the base transport header.
@@ -178,11 +220,26 @@ pub struct Icrc<C: Crc32> {
 }
 
 impl<C: Crc32> Icrc<C> {
+    /// One with a state of the CRC.
+    #[inline]
+    pub const fn of_state(state: u32) -> Self {
+        Self {
+            state,
+            crc: PhantomData,
+        }
+    }
+
     /// Adds the next piece of the packet: headers, payload or pad bytes. Congestion bits and those beside them are those of the packet,
     /// and count as ones.
     #[inline]
     pub fn update(&mut self, data: &[u8]) {
         self.state = C::update(self.state, data);
+    }
+
+    /// The state of the CRC.
+    #[inline]
+    pub const fn state(&self) -> u32 {
+        self.state
     }
 
     /// As [`Icrc::update`], for a piece that others may write meanwhile: `crc` returns the state after it.

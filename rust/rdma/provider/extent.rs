@@ -5,7 +5,7 @@
 use core::marker::PhantomData;
 
 use kernel::prelude::*;
-use kernel_ext::room::Room;
+use kernel_ext::{room::Room, shared_bytes::SharedBytes};
 use rdma_bindings as bindings;
 
 use crate::provider::{mr::VirtDma, umem::Umem};
@@ -74,13 +74,8 @@ impl<'a> Extent<'a> {
         }
         while len != 0 {
             let (bytes, now) = self.chunk(from, len)?;
-            // SAFETY: The bytes are within the extent, so they are in a pinned page, or valid by the type invariants; all of them are
-            // written to `to`.
-            unsafe {
-                to.write_with(now, |to| {
-                    bindings::memcpy_shared(to.cast(), bytes.cast(), now)
-                })?
-            };
+            // SAFETY: The bytes are within the extent, so they are in a pinned page, or valid by the type invariants.
+            to.write_shared(unsafe { SharedBytes::from_raw(bytes, now) })?;
             from = from.wrapping_add(now);
             len = len.wrapping_sub(now);
         }

@@ -186,13 +186,8 @@ impl Umem {
         self.check(at, len)?;
         while len != 0 {
             let (from, now) = self.chunk(at, len)?;
-            // SAFETY: By the type invariants the bytes are in a pinned page; all of them are written
-            // to `to`.
-            unsafe {
-                to.write_with(now, |to| {
-                    bindings::memcpy_shared(to.cast(), from.cast(), now)
-                })?
-            };
+            // SAFETY: By the type invariants the bytes are in a pinned page.
+            to.write_shared(unsafe { SharedBytes::from_raw(from.cast_const(), now) })?;
             len = len.wrapping_sub(now);
             at = at.wrapping_add(now);
         }

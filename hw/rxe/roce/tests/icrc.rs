@@ -52,6 +52,9 @@ fn icrc<C: Crc32>(packet: &[u8]) -> [u8; LEN] {
     let (prefix, rest) = prefix::<C>(&packet[..packet.len() - LEN]);
     let mut icrc = prefix.icrc::<C>(rest[4]);
     icrc.update(rest);
+    let mut by_block = Icrc::<C>::of_state(C::update(0, &prefix.block(part(rest))));
+    by_block.update(&rest[BTH_LEN..]);
+    assert_eq!(icrc.state(), by_block.state());
     icrc.finish()
 }
 

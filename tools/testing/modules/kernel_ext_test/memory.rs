@@ -5,13 +5,56 @@
 use super::*;
 use core::ptr::NonNull;
 use kernel::page::{Page, PAGE_SIZE};
-use kernel_ext::{crc32::crc32_le, page::SharedPage, shared::SharedMem, shared_bytes::SharedBytes};
+use kernel_ext::{
+    crc32::{crc32_le, Start},
+    page::SharedPage,
+    room::Room,
+    shared::SharedMem,
+    shared_bytes::SharedBytes,
+};
 
 pub(super) fn test(may_sleep: &MaySleep) -> Result {
     rings(may_sleep)?;
     pages()?;
     check!(!crc32_le(!0, b"123456789".as_slice().into()) == 0xcbf4_3926);
+    sums()?;
     parts()?;
+    Ok(())
+}
+
+/// The CRC-32 of what is written to a [`Room`] is that of its bytes, for each length up to some strides of the vector instructions.
+fn sums() -> Result {
+    const LEN: usize = 1024;
+    let (mut from, mut number) = (KVec::<u8>::from_elem(0, LEN, GFP_KERNEL)?, 1u32);
+    for byte in &mut from {
+        number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        *byte = (number >> 24) as u8;
+    }
+    let mut to = KVec::<u8>::from_elem(0, LEN + 1, GFP_KERNEL)?;
+    for len in 0..LEN - 3 {
+        let front = len % 4;
+        let last = to.get(front + len).copied();
+        let bytes = from.get(front..front + len).ok_or(EINVAL)?;
+        let place = to.get_mut(..front + len).ok_or(EINVAL)?;
+        let mut room = Room::over(place);
+        check!(room.write(&[7; 3][..front]).is_ok());
+        room.start_sum(Start::State(!0));
+        check!(
+            room.write_shared(bytes.into()).is_ok()
+                && room.write_shared(bytes.into()).is_err() == (len != 0)
+        );
+        check!(room.sum() == crc32_le(!0, bytes.into()) && room.bytes().ends_with(bytes));
+        check!(to.get(front + len).copied() == last);
+        let mut room = Room::over(&mut to);
+        room.start_sum(Start::Block([5; 16]));
+        check!(room.write_shared(bytes.into()).is_ok() && room.bytes() == bytes);
+        let state = crc32_le(0, [5; 16].as_slice().into());
+        check!(room.sum() == crc32_le(state, bytes.into()));
+    }
+    let mut room = Room::over(&mut to);
+    room.start_sum(Start::State(1));
+    check!(room.write(b"ab").is_ok() && room.write_shared(b"cde".as_slice().into()).is_ok());
+    check!(room.sum() == crc32_le(1, b"abcde".as_slice().into()) && room.sum() == room.sum());
     Ok(())
 }
 
