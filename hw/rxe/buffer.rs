@@ -5,6 +5,9 @@
 //!
 //! It comes from a sender on this host that [sends them together](crate::segments), from another virtual machine, or from GRO in
 //! the network stack. Its origin is not trusted: each packet is parsed, and its ICRC is checked, as for a single packet.
+//!
+//! Where all bytes lie in pages to which a driver on this host wrote them, only the last ICRC is checked, which proves the headers: as
+//! the network stack calculates no checksum of what never leaves the memory of a host.
 
 use crate::counters::{Counter, Counters};
 use crate::icrc::{is_intact, Prefixes};
@@ -15,7 +18,7 @@ use core::num::{NonZeroU16, NonZeroUsize};
 use core::ops::Range;
 use kernel::prelude::*;
 use kernel_ext::net::header::{Be16, IpHeader, UdpHeader};
-use kernel_ext::net::skb::SkBuff;
+use kernel_ext::net::skb::{Cursor, SkBuff};
 use roce::icrc::{self, Prefix};
 use roce::mtu::Mtu;
 use roce::opcode::{Opcode, Service};
@@ -48,9 +51,10 @@ pub(crate) fn is_for_one(skb: &SkBuff, payload: usize, size: NonZeroU16) -> bool
     if size < SHORTEST || !(2..=MAX_SEGMENTS).contains(&count) {
         return false;
     }
-    let target = |index| {
+    let mut cursor = skb.cursor();
+    let mut target = |index| {
         let at = payload.checked_add(part(len, size, index).start)?;
-        let bth = skb.copy_array::<{ Bth::LEN }>(at).ok()?;
+        let bth = cursor.copy_array::<{ Bth::LEN }>(at).ok()?;
         let [opcode, ..] = bth;
         let connected =
             Opcode::from_code(opcode).is_some_and(|opcode| opcode.service() != Service::Ud);
@@ -71,22 +75,37 @@ pub(crate) struct Buffer {
     vlan_id: Option<u16>,
     /// The length of the last packet that was looked at, and the part of its headers in its ICRC.
     prefix: Cell<Option<(usize, Prefix)>>,
+    /// Whether the ICRC of each packet is known to be correct.
+    intact: bool,
 }
 
 impl Buffer {
     /// Wraps a buffer of packets of `size` bytes, which begins with its UDP header.
-    pub(crate) fn new(mut skb: SkBuff, size: NonZeroU16, vlan_id: Option<u16>) -> Option<Self> {
+    pub(crate) fn new(
+        mut skb: SkBuff,
+        size: NonZeroU16,
+        vlan_id: Option<u16>,
+        prefixes: &mut Prefixes,
+    ) -> Option<Self> {
         let ip = skb.ip_header()?;
         let udp = skb.udp_header()?;
         skb.pull(size_of::<UdpHeader>())?;
-        Some(Self {
+        let mut buffer = Self {
             skb,
             ip,
             udp,
             size: size.into(),
             vlan_id,
             prefix: Cell::new(None),
-        })
+            intact: false,
+        };
+        // The last packet proves the headers, which are the same for all, and the length of the buffer.
+        let last = buffer.count().saturating_sub(1);
+        buffer.intact = buffer.skb.is_as_written()
+            && buffer
+                .head(last, &mut buffer.skb.cursor(), prefixes)
+                .is_some();
+        Some(buffer)
     }
 
     /// The number of packets.
@@ -104,12 +123,30 @@ impl Buffer {
         part(self.skb.len(), self.size.get(), index)
     }
 
-    /// Reads the start of the packet with an index. `None` if the ICRC is not correct.
+    /// Reads the base transport header of the packet with an index. `None` if there is none, or if the ICRC is not correct.
     #[inline]
-    pub(crate) fn head(&self, index: usize, prefixes: &mut Prefixes) -> Option<Head> {
+    pub(crate) fn head(
+        &self,
+        index: usize,
+        cursor: &mut Cursor<'_>,
+        prefixes: &mut Prefixes,
+    ) -> Option<Head> {
         let part = self.part(index);
-        let bytes = self.start_of(&part)?;
-        let prefix = self.prefix(part.len(), prefixes)?;
+        if part.len() < Bth::LEN {
+            return None;
+        }
+        let bth = cursor.copy_array(part.start).ok()?;
+        let head = Head { index, bth, part };
+        (self.intact || self.is_intact(&head, prefixes)).then_some(head)
+    }
+
+    /// Whether the ICRC of a packet is correct.
+    #[inline]
+    fn is_intact(&self, head: &Head, prefixes: &mut Prefixes) -> bool {
+        let part = &head.part;
+        let Some(prefix) = self.prefix(part.len(), prefixes) else {
+            return false;
+        };
         let prefix_of = |count| match &self.ip {
             IpHeader::V4(ip) => {
                 let first = ip.identification.get();
@@ -117,19 +154,10 @@ impl Buffer {
             }
             IpHeader::V6(_) => prefix,
         };
-        // The IPv4 identifications count up, or may all be the same after GRO.
-        let congestion = bytes[icrc::CONGESTION];
+        let congestion = head.bth[icrc::CONGESTION];
         let intact = |count| is_intact(&self.skb, part.clone(), congestion, prefix_of(count));
-        (intact(index as u16) || intact(0)).then_some(Head { index, bytes, part })
-    }
-
-    /// The first bytes of a packet, as many as the headers may have, and zeros behind those of a shorter packet.
-    #[inline]
-    fn start_of(&self, part: &Range<usize>) -> Option<[u8; MAX_HEADERS]> {
-        let mut bytes = [0; MAX_HEADERS];
-        let known = bytes.get_mut(..part.len().min(MAX_HEADERS))?;
-        self.skb.copy_bits(part.start, known).ok()?;
-        Some(bytes)
+        // The IPv4 identifications count up, or may all be the same after GRO.
+        intact(head.index as u16) || intact(0)
     }
 
     /// What the headers of a packet with `len` bytes of UDP payload, with the identification of the first packet, contribute to its
@@ -192,26 +220,27 @@ impl Buffer {
     }
 }
 
-/// The start of a packet in a buffer, whose ICRC is correct.
+/// A packet in a buffer, whose ICRC is correct.
 pub(crate) struct Head {
     index: usize,
-    bytes: [u8; MAX_HEADERS],
+    bth: [u8; Bth::LEN],
     /// Where the packet is in the buffer.
     part: Range<usize>,
 }
 
 impl Head {
     /// Parses the headers. `None` if they are invalid.
-    pub(crate) fn packet(&self) -> Option<Packet> {
-        let known = self.bytes.get(..self.part.len().min(MAX_HEADERS))?;
+    pub(crate) fn packet(&self, buffer: &Buffer) -> Option<Packet> {
+        let mut bytes = [0; MAX_HEADERS];
+        let known = bytes.get_mut(..self.part.len().min(MAX_HEADERS))?;
+        buffer.skb.copy_bits(self.part.start, known).ok()?;
         Packet::parse(known, self.part.len()).ok()
     }
 
     /// Adds the packet to a run, if it is the next one in the middle of its message.
     #[inline]
     pub(crate) fn append_to(&self, run: &mut PacketRun) -> bool {
-        let bth = self.bytes.first_chunk();
-        bth.is_some_and(|bth| run.append_middle(bth, self.part.len()))
+        run.append_middle(&self.bth, self.part.len())
     }
 
     /// The offset in the buffer of what follows `headers` bytes of headers.

@@ -66,7 +66,7 @@ pub(crate) fn accept_part<Q: Send + Sync>(
     head: &Head,
     arrived: &mut Arrived,
 ) -> Option<Packet> {
-    let packet = head.packet()?;
+    let packet = head.packet(buffer)?;
     arrived.add(buffer, head);
     let single = service != Service::Ud && !is_for_many(buffer.destination());
     (single && suits(rxe, service, partition, (packet.bth(), 1))).then_some(packet)

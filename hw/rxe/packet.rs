@@ -236,9 +236,10 @@ impl Payload<'_> {
                 ..
             } => {
                 let (start, mut walked) = (place(*offset)?, Ok(()));
+                let mut cursor = skb.cursor();
                 let copied = region.copy_in_pieces(at, |copy| {
                     walked = offsets.for_each(start, len, |start, len| {
-                        skb.for_each_piece(start, len, &mut *copy)
+                        cursor.for_each_piece(start, len, &mut *copy)
                     });
                 });
                 walked.map_err(|_| MrError::OutOfRange)?;

@@ -46,12 +46,10 @@ impl Receive for Links {
 }
 
 /// Handles a packet that begins with its UDP header. Softirq context.
-fn receive(rxe: &Rxe<Qp>, mut skb: SkBuff, vlan_id: Option<u16>) {
+fn receive(rxe: &Rxe<Qp>, skb: SkBuff, vlan_id: Option<u16>) {
     const UDP: usize = size_of::<UdpHeader>();
-    if skb.ensure_linear(UDP + Bth::LEN).is_err() {
-        return;
-    }
-    match skb.data().get(UDP..).and_then(Bth::peek_dest_qpn) {
+    let bth = skb.copy_array::<{ Bth::LEN }>(UDP);
+    match bth.ok().and_then(|bth| Bth::peek_dest_qpn(&bth)) {
         Some(Qpn::MULTICAST) => receive_for_group(rxe, skb, vlan_id),
         Some(qpn) => {
             let guard = rcu::read_lock();

@@ -118,6 +118,9 @@ __rust_helper const void *rust_helper_skb_in_frags(const struct sk_buff *skb, si
 	return NULL;
 }
 
+/* The private value of such pages is its address. Nobody else uses that; the allocator clears the value when pages are freed. */
+static const char packet_pages_mark;
+
 /* Pages for the data of packets; NULL if memory is short. They are no reserves, which would mark packets. */
 __rust_helper void *rust_helper_packet_pages_alloc(unsigned int order, gfp_t gfp)
 {
@@ -125,7 +128,10 @@ __rust_helper void *rust_helper_packet_pages_alloc(unsigned int order, gfp_t gfp
 
 	gfp = (gfp & ~__GFP_DIRECT_RECLAIM) | __GFP_COMP | __GFP_NOWARN | __GFP_NOMEMALLOC;
 	page = alloc_pages(gfp, order);
-	return page ? page_address(page) : NULL;
+	if (!page)
+		return NULL;
+	set_page_private(page, (unsigned long)&packet_pages_mark);
+	return page_address(page);
 }
 
 /* Whether nobody but the caller refers to such pages. If so, what others read of them was read before. */
@@ -140,6 +146,23 @@ __rust_helper bool rust_helper_packet_pages_unused(const void *pages)
 __rust_helper void rust_helper_packet_pages_put(const void *pages)
 {
 	put_page(virt_to_page(pages));
+}
+
+/* Whether all bytes of a packet lie in such pages, and its checksum is not calculated yet: it has never left this machine. */
+__rust_helper bool rust_helper_skb_in_packet_pages(const struct sk_buff *skb)
+{
+	const struct skb_shared_info *shared = skb_shinfo(skb);
+	const skb_frag_t *frag;
+
+	if (skb->ip_summed != CHECKSUM_PARTIAL || skb_headlen(skb) || shared->frag_list)
+		return false;
+	for (frag = shared->frags; frag != shared->frags + shared->nr_frags; frag++) {
+		struct page *page = skb_frag_page(frag);
+
+		if (!page || page_private(compound_head(page)) != (unsigned long)&packet_pages_mark)
+			return false;
+	}
+	return true;
 }
 
 /* Adds bytes of such pages to a packet, as a fragment of which nothing is used yet; false if it has as many as it may have. */

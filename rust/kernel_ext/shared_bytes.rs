@@ -70,6 +70,13 @@ impl<'a> SharedBytes<'a> {
         })
     }
 
+    /// The bytes, if there are `N`: each is read once.
+    #[inline]
+    pub fn array<const N: usize>(&self) -> Option<[u8; N]> {
+        // SAFETY: By the type invariants there are `N` bytes. The compiler neither repeats nor omits a volatile access.
+        (self.len == N).then(|| unsafe { self.start.cast::<[u8; N]>().read_volatile() })
+    }
+
     /// Copies the bytes to `to`: each is read once.
     ///
     /// # Errors

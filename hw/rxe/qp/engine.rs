@@ -239,10 +239,11 @@ impl Engine {
                 if let (Some(size), Origin::Wire { vlan_id }) =
                     (packet.skb.segment_size(), packet.origin)
                 {
-                    let count = match Buffer::new(packet.skb, size, vlan_id) {
-                        Some(buffer) => self.receive_buffer(qp, buffer, 0, 0),
-                        None => 1,
-                    };
+                    let count =
+                        match Buffer::new(packet.skb, size, vlan_id, &mut self.queues.prefixes) {
+                            Some(buffer) => self.receive_buffer(qp, buffer, 0, 0),
+                            None => 1,
+                        };
                     received = received.saturating_add(count);
                     None
                 } else {
@@ -365,8 +366,9 @@ impl Engine {
         let mut gathered: Option<(PacketRun, PayloadOffsets)> = None;
         let mut arrived = Arrived::after(counted);
         let mut next = first;
+        let mut cursor = buffer.skb().cursor();
         for index in first..count {
-            let Some(head) = buffer.head(index, &mut self.queues.prefixes) else {
+            let Some(head) = buffer.head(index, &mut cursor, &mut self.queues.prefixes) else {
                 continue;
             };
             if let Some((run, offsets)) = &mut gathered {

@@ -188,3 +188,15 @@ impl PacketPages {
         stock.take(least, most, gfp)?.add_to(skb)
     }
 }
+
+impl SkBuff {
+    /// Whether all bytes of a received packet are as a sender on this machine wrote them to [`PacketPages`].
+    ///
+    /// Whatever changes a packet on its way does so in a copy, or in the linear part, to which it moves the bytes; and before it
+    /// damages one on purpose (netem) it has the checksum calculated. Headers, in front of the packet, may have been changed.
+    #[inline]
+    pub fn is_as_written(&self) -> bool {
+        // SAFETY: The packet is valid.
+        unsafe { bindings::skb_in_packet_pages(self.as_raw()) }
+    }
+}

@@ -337,19 +337,34 @@ impl SkBuff {
     /// The `len` bytes at `offset`, if they lie in the linear part or in one page fragment.
     #[inline]
     fn piece(&self, offset: usize, len: usize) -> Option<SharedBytes<'_>> {
+        self.piece_from(offset)?.get(0..len)
+    }
+
+    /// The bytes from `offset` to the end of the linear part, or of the page fragment that they lie in.
+    #[inline]
+    fn piece_from(&self, offset: usize) -> Option<SharedBytes<'_>> {
         let linear = self.headlen();
         let Some(start) = offset.checked_sub(linear) else {
-            let bytes = self.data().get(offset..offset.checked_add(len)?)?;
-            return Some(bytes.into());
+            return self.data().get(offset..).map(SharedBytes::from);
         };
         let mut rest = 0;
         // SAFETY: The packet is valid.
         let bytes = unsafe { bindings::skb_in_frags(self.as_raw(), start, &mut rest) };
-        if bytes.is_null() || rest < len {
+        if bytes.is_null() {
             return None;
         }
         // SAFETY: The fragment has `rest` bytes there, in memory of this machine, as long as the packet.
-        Some(unsafe { SharedBytes::from_raw(bytes.cast(), len) })
+        Some(unsafe { SharedBytes::from_raw(bytes.cast(), rest) })
+    }
+
+    /// Reads the packet in many parts.
+    #[inline]
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor {
+            skb: self,
+            start: 0,
+            piece: SharedBytes::from([].as_slice()),
+        }
     }
 
     /// Calls `f` with the pieces of `len` bytes at `offset`. A packet that was sent on this machine may have pages of its sender, who
@@ -531,5 +546,62 @@ impl Drop for SkBuff {
                 bindings::SKB_DROP_REASON_NOT_SPECIFIED,
             )
         };
+    }
+}
+
+/// Reads parts of a packet. One that lies behind the one before, in the same piece, is found without a search.
+pub struct Cursor<'a> {
+    skb: &'a SkBuff,
+    /// The offset of `piece`.
+    start: usize,
+    /// Where the last part was, up to the end of the linear part or the page fragment.
+    piece: SharedBytes<'a>,
+}
+
+impl<'a> Cursor<'a> {
+    /// As [`SkBuff::piece`].
+    #[inline]
+    fn piece(&mut self, offset: usize, len: usize) -> Option<SharedBytes<'a>> {
+        let at = offset.wrapping_sub(self.start);
+        let known = at.checked_add(len).and_then(|end| self.piece.get(at..end));
+        known.or_else(|| {
+            self.piece = self.skb.piece_from(offset)?;
+            self.start = offset;
+            self.piece.get(0..len)
+        })
+    }
+
+    /// Copies `N` bytes from any part, as [`SkBuff::copy_bits`].
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` beyond the end.
+    #[inline]
+    pub fn copy_array<const N: usize>(&mut self, offset: usize) -> Result<[u8; N]> {
+        match self.piece(offset, N).and_then(|bytes| bytes.array()) {
+            Some(bytes) => Ok(bytes),
+            None => self.skb.copy_array(offset),
+        }
+    }
+
+    /// As [`SkBuff::for_each_piece`].
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` beyond the end.
+    #[inline]
+    pub fn for_each_piece(
+        &mut self,
+        offset: usize,
+        len: usize,
+        mut f: impl FnMut(SharedBytes<'_>),
+    ) -> Result {
+        match self.piece(offset, len) {
+            Some(bytes) => {
+                f(bytes);
+                Ok(())
+            }
+            None => self.skb.for_each_piece(offset, len, f),
+        }
     }
 }
