@@ -166,11 +166,13 @@ impl QpOps<'_> {
         mut fill: impl FnMut(&SendQueue, u32, u32, &mut Room<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let several = run.count() > 1 || more || self.queues.batch.is_some();
+        let several = several || run.payload_len() >= segments::LONG;
         let batches = several && av.is_none() && !self.queues.loops_back() && segmentation();
-        for (left, slice) in (0..run.count()).rev().zip(run.packets()) {
-            let Slice { offset, len, .. } = slice;
+        let mut slices = run.slices();
+        while let Some((slice, left)) = slices.advance() {
+            let Slice { offset, len, .. } = *slice;
             self.queues.sent = self.queues.sent.wrapping_add(1);
-            if batches && self.add_to_batch(&slice, left, more, &mut fill)? {
+            if batches && self.add_to_batch(slice, left, more, &mut fill)? {
                 continue;
             }
             let send = &self.queues.send;
@@ -195,14 +197,15 @@ impl QpOps<'_> {
     ) -> Result<bool, E> {
         if !matches!(&self.queues.batch, Some(batch) if batch.takes(slice)) {
             self.flush();
-            if left == 0 && !more {
+            let alone = left == 0 && !more;
+            if alone && slice.len < segments::LONG {
                 return Ok(false);
             }
             // The packets that follow one with extension headers are shorter than it, so at most one of them can be added.
-            let follow = if slice.has_extensions() {
-                1
-            } else {
-                left.max(1)
+            let follow = match (alone, slice.has_extensions()) {
+                (true, _) => 0,
+                (false, true) => 1,
+                (false, false) => left.max(1),
             };
             let count = follow.min(segments::MAX_PACKETS).saturating_add(1) as usize;
             let expected = slice.udp_payload_len().saturating_mul(count);

@@ -321,15 +321,24 @@ impl<'p> RecvOps for QpOps<'p> {
             return Err(RespondError::Absent);
         }
         let qp = self.qp;
-        let fill = |_: &SendQueue, at: u32, len: u32, to: &mut Room<'_>| match &data {
-            Some(RegionPart { region, offset }) => {
+        let guard = rcu::read_lock();
+        // The memory of a run is looked up once.
+        let memory = data
+            .as_ref()
+            .and_then(|part| part.region.extent(part.offset, run.payload_len(), &guard));
+        let fill = |_: &SendQueue, at: u32, len: u32, to: &mut Room<'_>| match (&data, &memory) {
+            (Some(_), Some(memory)) => {
+                let copied = memory.copy_out(at as usize, len as usize, to);
+                copied.map_err(|_| RemoteFault::Access.into())
+            }
+            (Some(RegionPart { region, offset }), None) => {
                 let offset = offset.saturating_add(at);
                 region.copy_out(offset, len, to).map_err(|error| {
                     let fault = || region.fault(offset, len, false);
                     qp.faults.explain(error, fault, RemoteFault::Access)
                 })
             }
-            None => Ok(()),
+            (None, _) => Ok(()),
         };
         Ok(self.send_run(run, None, false, fill)?)
     }

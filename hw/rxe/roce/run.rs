@@ -201,12 +201,7 @@ impl PacketRun {
         if *bth != next.bytes(len) {
             return false;
         }
-        let bth = Bth {
-            solicited: false,
-            ..have
-        };
-        let count = self.count().saturating_add(1);
-        self.packet = Packet::run(Headers::like(bth, headers), payload_len, count);
+        self.packet.add_middle(payload_len);
         true
     }
 
@@ -231,24 +226,18 @@ impl PacketRun {
     /// The packets, in order.
     #[inline]
     pub fn packets(&self) -> impl Iterator<Item = Slice> + '_ {
-        let last = self.count().saturating_sub(1);
-        // Those in the middle differ in their PSNs alone.
-        let middle = if last > 1 {
-            self.slice(1)
-        } else {
-            self.slice(0)
-        };
-        let first = self.packet.bth().psn;
-        (0..self.count()).map(move |index| {
-            if index == 0 || index == last {
-                return self.slice(index);
-            }
-            Slice {
-                headers: middle.headers.numbered(first.add(index)),
-                offset: index << self.mtu.shift(),
-                len: middle.len,
-            }
-        })
+        let mut slices = self.slices();
+        core::iter::from_fn(move || slices.advance().map(|(slice, _)| *slice))
+    }
+
+    /// The packets, in order, each by reference.
+    #[inline]
+    pub fn slices(&self) -> Slices<'_> {
+        Slices {
+            run: self,
+            slice: self.slice(0),
+            next: 0,
+        }
     }
 
     /// The packet with a number.
@@ -277,6 +266,32 @@ impl PacketRun {
                 .saturating_sub(offset)
                 .min(self.mtu.bytes()),
         }
+    }
+}
+
+/// The packets of a run. Those in the middle, which differ in their PSNs alone, are not made anew.
+pub struct Slices<'a> {
+    run: &'a PacketRun,
+    slice: Slice,
+    /// The number of the next one.
+    next: u32,
+}
+
+impl Slices<'_> {
+    /// The next packet, and the number of those that follow it.
+    #[inline]
+    pub fn advance(&mut self) -> Option<(&Slice, u32)> {
+        let index = self.next;
+        let left = self.run.count().checked_sub(index)?.checked_sub(1)?;
+        self.next = index.saturating_add(1);
+        if index == 1 || left == 0 {
+            self.slice = self.run.slice(index);
+        } else if index > 1 {
+            let psn = self.slice.headers.psn().add(1);
+            self.slice.headers.renumber(psn);
+            self.slice.offset = self.slice.offset.wrapping_add(self.slice.len);
+        }
+        Some((&self.slice, left))
     }
 }
 

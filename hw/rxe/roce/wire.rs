@@ -206,11 +206,10 @@ impl Headers {
         }
     }
 
-    /// The same with another packet sequence number.
+    /// Sets the packet sequence number.
     #[inline]
-    pub(crate) const fn numbered(mut self, psn: Psn) -> Self {
+    pub(crate) fn renumber(&mut self, psn: Psn) {
         self.bth.psn = psn;
-        self
     }
 
     /// The base transport header.
@@ -324,6 +323,15 @@ impl Packet {
             payload_len,
             count,
         }
+    }
+
+    /// Adds a packet in the middle of the message to a run, which has `payload_len` bytes of payload then. Its solicited event
+    /// is that of its last packet.
+    #[inline]
+    pub(crate) fn add_middle(&mut self, payload_len: u32) {
+        self.headers.bth.solicited = false;
+        self.payload_len = payload_len;
+        self.count = self.count.saturating_add(1);
     }
 
     /// Parses the headers of a packet. `head` begins with the UDP payload and has at least its first [`MAX_HEADERS`]
