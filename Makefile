@@ -43,6 +43,8 @@ help:
 	@echo '  make                  the modules (*.ko); MO=<dir> builds in another directory, CLIPPY=1 lints, V=1 is verbose'
 	@echo '  make modules_install  installs them under /lib/modules/<release>/updates (INSTALL_MOD_PATH=<root>): those on which'
 	@echo '                        every stock module loads, or MODULES="ib_core rdma_rxe"'
+	@echo '  make deb              Debian packages of these modules, in out/deb: ferroband-modules-<release>, and ferroband-dkms,'
+	@echo '                        which builds them on the machine of its user'
 	@echo '  make abi              how many of the exports of the stock modules ours have, and who misses the others'
 	@echo '  make clean            removes what the build made'
 	@echo 'Try'
@@ -52,6 +54,7 @@ help:
 	@echo '  make check            the tests that CI runs; T=<pattern> only those whose name matches'
 	@echo '                        KERNELS="stock debug uml": and a choice of them on the debug kernel; KERNELS=stock: quicker'
 	@echo '  make check-long       everything: all mixes on all kernels, storms of 1,000 rounds, some minutes of soak (hours)'
+	@echo '  make check-dkms       the package ferroband-dkms on a clean Debian: built there, booted, tested, purged (some ten minutes)'
 	@echo '  make soak HOURS=1     mixed traffic, loss, flaps, kills, devices and clients that come and go; counters every minute'
 	@echo '  make list             the tests, and the rows of the feature list that each proves'
 	@echo '  make rows             how many rows the tests on this commit proved; MISSING=core lists those of a priority that are missing'
@@ -106,6 +109,10 @@ modules_install: modules
 	depmod $(if $(INSTALL_MOD_PATH),-b '$(INSTALL_MOD_PATH)') "$$KERNEL_RELEASE"; \
 	echo "installed in $$target/updates: $$(cd "$$target/updates" && echo *.ko*)"
 
+# Debian packages, of the modules that modules_install takes by default.
+deb: modules
+	@tools/deb --modules '$(out)'
+
 clean:
 	@$(paths) test ! -d "$$KDIR" || $(kbuild) clean
 	@rm -rf out hw/rxe/roce/target
@@ -146,6 +153,10 @@ soak: environment
 	@tools/testing/run --long --show --kernel '$(KERNEL)' --only '^guest/soak@ours' --env 'HOURS=$(HOURS)' \
 		--seconds $$(python3 -c 'import sys; print(600 + int(float(sys.argv[1]) * 3600))' '$(HOURS)')
 
+check-dkms: modules
+	@tools/deb --modules '$(out)'
+	@tools/testing/dkms
+
 mutants: environment
 	@tools/testing/mutants $(MUTANTS)
 
@@ -160,4 +171,4 @@ rows:
 	@$(check) --rows $(if $(MISSING),--missing $(MISSING))
 
 .PHONY: all help environment kernel prune modules clippy modules_install clean rustfmt rustfmtcheck rustdoc rust-analyzer \
-	abi bench copy demo shell check check-long soak mutants list rows prove-rows
+	abi bench copy deb demo shell check check-long check-dkms soak mutants list rows prove-rows

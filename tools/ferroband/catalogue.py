@@ -10,7 +10,7 @@ from .environment import REPO
 TESTING = REPO / "tools/testing"
 # `# rows: …`, `// rows: …` or `//! rows: …`, at the beginning of a line; `# rows uml: …` are rows that the test proves on that kernel alone,
 # `# rows long: …` those that it proves in a long run alone, on the first of its kernels.
-HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows(?: \w+)?|timeout|guests|mix|mixes|kernels|provokes|allows|long|when|smoke|image): *(.*)$", re.MULTILINE)
+HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows(?: \w+)?|timeout|guests|mix|mixes|kernels|provokes|allows|long|when|smoke|image|packages): *(.*)$", re.MULTILINE)
 
 # Mixes of our modules and stock ones, by name. Besides the default one, which has all that are ours, tests that say
 # `mixes: all` run in the first one, `mixes: every` in each, `mixes: long` in each, but in a long run alone; of these, those that
@@ -61,6 +61,8 @@ class Test:
     smoke: bool = False
     # The guest's file system, one of Paths.images.
     image: str = ""
+    # Whether the guest has stock modules and our packages, and the test installs these.
+    packages: bool = False
 
 
 def headers(text: str) -> dict[str, str]:
@@ -107,7 +109,7 @@ def _guest_tests(path: pathlib.Path, kernel: str, scope: str) -> list[Test]:
     test = Test(f"guest/{path.stem}", "guest", path, tuple(rows_of(text, kernel, is_long=is_long)), timeout,
                 tuple(sorted(found.get("mix", "").split())), provokes=tuple(found.get("provokes", "").split()),
                 allows=tuple(value.strip() for key, value in HEADER.findall(text) if key == "allows"), env=env, smoke="smoke" in found,
-                image=found.get("image", ""))
+                image=found.get("image", ""), packages="packages" in found)
     if found.get("guests", "1").strip() == "2":
         return [dataclasses.replace(test, name=f"wire/{path.stem}-{a}-{b}{mark(kernel)}", kind="wire", host_a=a)
                 for a, b in (("stock", "ours"), ("ours", "stock"))]
@@ -159,7 +161,7 @@ def all_tests(kernel: str, scope: str, *, one_mix: bool = False) -> list[Test]:
         scripts = [*chosen.values(), *(test for test in scripts if test.kind == "wire")]
     # What runs in the same mix stands together: it shares a boot. What makes the kernel complain would end it.
     order = [None, *MIXES.values()]
-    scripts.sort(key=lambda test: (test.kind, order.index(test.mix), test.image, bool(test.provokes)))
+    scripts.sort(key=lambda test: (test.kind, order.index(test.mix), test.image, test.packages, bool(test.provokes)))
     return (_stock_first() if kernel == "stock" else _own_first(kernel) if scripts else []) + scripts
 
 

@@ -24,6 +24,8 @@ class Paths:
 
     cache: pathlib.Path
     release: str
+    # Of the packages that the kernel is from; empty for a kernel of our own configuration.
+    kernel_version: str
     kdir: pathlib.Path
     guest: pathlib.Path
     image: pathlib.Path
@@ -42,6 +44,7 @@ def paths() -> Paths:
     found = Paths(
         cache=pathlib.Path(values["FERROBAND_CACHE"]),
         release=values["KERNEL_RELEASE"],
+        kernel_version=values.get("KERNEL_VERSION", ""),
         kdir=pathlib.Path(values["KDIR"]),
         guest=pathlib.Path(values["GUEST"]),
         image=pathlib.Path(values["KERNEL_IMAGE"]),

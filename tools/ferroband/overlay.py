@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import stat
+import subprocess
 import tempfile
 
 from .environment import KERNEL, OUT, REPO, in_root, paths
@@ -150,8 +151,16 @@ def module_closure(names: tuple[str, ...]) -> list[pathlib.Path]:
     return [stock / file for file in ordered]
 
 
-def make_initramfs(target: pathlib.Path, mix: list[str] | None, modules: pathlib.Path) -> None:
-    """Writes the initramfs with everything in it to `target`."""
+def make_packages(modules: pathlib.Path) -> list[pathlib.Path]:
+    """Our Debian packages of the modules in `modules`, made anew. Raises OverlayError with what is wrong with them."""
+    done = subprocess.run([REPO / "tools/deb", "--modules", modules], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise OverlayError(f"the packages are not made: {done.stdout}{done.stderr}")
+    return sorted((OUT / "deb").glob("*.deb"))
+
+
+def make_initramfs(target: pathlib.Path, mix: list[str] | None, modules: pathlib.Path, packages: tuple[pathlib.Path, ...] = ()) -> None:
+    """Writes the initramfs with everything in it to `target`; `packages` come into a folder /ferroband/packages."""
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="ferroband.") as name:
         top = pathlib.Path(name)
         for directory in ("bin", "modules", "overlay"):
@@ -163,6 +172,9 @@ def make_initramfs(target: pathlib.Path, mix: list[str] | None, modules: pathlib
             shutil.copy(file, top / "modules" / f"{index:02}-{file.name}")
         install_modules(choose(modules, mix), top / "overlay")
         install_tests(top / "overlay")
+        for package in packages:
+            (top / "overlay/ferroband/packages").mkdir(exist_ok=True)
+            shutil.copy(package, top / "overlay/ferroband/packages")
         write_cpio(target, top)
 
 

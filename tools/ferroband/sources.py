@@ -15,14 +15,19 @@ from .environment import REPO
 LIST = ".copied"
 
 
+def listed() -> set[str]:
+    """The names of the sources."""
+    if (REPO / LIST).exists():
+        names = (REPO / LIST).read_text()
+    else:
+        names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=REPO, check=True,
+                               capture_output=True, text=True).stdout
+    return {name for name in names.split("\0") if name and (REPO / name).is_file()}
+
+
 def copy_sources(target: pathlib.Path) -> None:
     """Makes `target` a copy of the sources; what has not changed keeps its time, so that a build there goes on."""
-    if (REPO / LIST).exists():
-        listed = (REPO / LIST).read_text()
-    else:
-        listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=REPO, check=True,
-                                capture_output=True, text=True).stdout
-    wanted = {name for name in listed.split("\0") if name and (REPO / name).is_file()}
+    wanted = listed()
     known = target / LIST
     for name in set(known.read_text().split("\0") if known.exists() else ()) - wanted:
         (target / name).unlink(missing_ok=True)
