@@ -8,6 +8,13 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 
+# KERNEL is one of our own configuration, or a release of Debian's (tools/provision --releases): that one stands for the stock one then.
+release := $(if $(findstring +,$(KERNEL)),$(KERNEL),$(if $(KERNEL),,$(FERROBAND_RELEASE)))
+ifneq ($(release),)
+export FERROBAND_RELEASE := $(release)
+override KERNEL := stock
+endif
+
 # Tests on the kernel that somebody names, else what CI runs.
 one_kernel := $(or $(KERNEL),$(FERROBAND_KERNEL))
 KERNEL ?= $(or $(FERROBAND_KERNEL),stock)
@@ -22,11 +29,11 @@ else
 paths = KDIR='$(KDIR)' KERNEL_RELEASE=$$(cat '$(KDIR)/include/config/kernel.release') &&
 endif
 
-# For another kernel than the stock one the sources are copied, so that objects never mix.
-ifeq ($(KERNEL),stock)
+# For another kernel than the usual one the sources are copied, so that objects never mix.
+ifeq ($(KERNEL)$(release),stock)
 source := $(CURDIR)
 else
-source := $(CURDIR)/out/$(KERNEL)
+source := $(CURDIR)/out/$(or $(release),$(KERNEL))
 copy := copy
 endif
 out := $(if $(MO),$(abspath $(MO)),$(source))
@@ -64,6 +71,7 @@ help:
 	@echo '  FERROBAND_TESTS=m     for make: the test modules too (make check does so)'
 	@echo '  make bench            our modules against the stock ones, in turn: a table of medians, and out/bench/bench.txt, .json and .svg;'
 	@echo '                        some 15 minutes; RUN=verbs only a part (Documentation/performance.md; tools/bench --help)'
+	@echo '  KERNEL=7.3.4+deb13-amd64  for all of these: another kernel of Debian; make kernels lists them'
 	@echo '  KERNEL=debug, uml, kcsan  for all of these: not on the stock kernel, but on one that looks at locks, contexts and leaks,'
 	@echo '                        on User Mode Linux with KASAN, or on one that looks at data races; make kernel KERNEL=... only builds it (once, 6 to 15 minutes)'
 	@echo '  make mutants          changes the protocol (hw/rxe/roce) in one place after the other, in a copy: which changes does no test see?'
@@ -84,7 +92,13 @@ copy:
 	@mkdir -p '$(source)'
 	@PYTHONPATH=tools python3 -m ferroband.sources '$(source)'
 
+# A kernel of Debian that is not tested is compared with those that are, and refused where it differs; PORTING=yes builds all the same.
+ifeq ($(KERNEL)$(PORTING),stock)
+known = $(paths) grep -q "^$$KERNEL_RELEASE	.*	tested$$" packaging/kernels || $(in_root) packaging/kernel-check "$$KDIR"
+endif
+
 modules: $(environment) $(copy)
+	@$(known)
 	@$(kbuild) -j$(JOBS) $(if $(CLIPPY),CLIPPY=1) $(if $(FERROBAND_TESTS),FERROBAND_TESTS=m) modules
 	@sed 's|.*/||; s|\.o$$|.ko|; s|^|made: $(out)/|' '$(out)/modules.order'
 
@@ -108,6 +122,10 @@ modules_install: modules
 	done; \
 	depmod $(if $(INSTALL_MOD_PATH),-b '$(INSTALL_MOD_PATH)') "$$KERNEL_RELEASE"; \
 	echo "installed in $$target/updates: $$(cd "$$target/updates" && echo *.ko*)"
+
+# Debian's kernels, and how far the modules are on each.
+kernels:
+	@tools/kernels-table
 
 # Debian packages, of the modules that modules_install takes by default.
 deb: modules
@@ -171,4 +189,4 @@ rows:
 	@$(check) --rows $(if $(MISSING),--missing $(MISSING))
 
 .PHONY: all help environment kernel prune modules clippy modules_install clean rustfmt rustfmtcheck rustdoc rust-analyzer \
-	abi bench copy deb demo shell check check-long check-dkms soak mutants list rows prove-rows
+	abi bench copy deb kernels demo shell check check-long check-dkms soak mutants list rows prove-rows

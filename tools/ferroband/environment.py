@@ -11,10 +11,14 @@ REPO = pathlib.Path(__file__).resolve().parents[2]
 OUT = REPO / "out"
 # The kernel to build for and to boot: "stock", or one of our own configuration.
 KERNEL = os.environ.get("FERROBAND_KERNEL") or "stock"
+# The release of Debian's kernel that is "stock"; empty for the usual one.
+RELEASE = os.environ.get("FERROBAND_RELEASE", "")
 
 
 def built() -> pathlib.Path:
     """Where `make modules` leaves the modules when nothing else is said."""
+    if RELEASE:
+        return OUT / RELEASE
     return REPO if KERNEL == "stock" else OUT / KERNEL
 
 
