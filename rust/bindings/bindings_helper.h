@@ -38,6 +38,7 @@
 #include <linux/security.h>
 #include <linux/skbuff.h>
 #include <linux/skbuff_ref.h>
+#include <linux/sysctl.h>
 #include <linux/uaccess.h>
 #include <linux/udp.h>
 #include <linux/vmalloc.h>
@@ -72,6 +73,7 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/iter.h>
 #include <rdma/iw_cm.h>
+#include <rdma/iw_portmap.h>
 #include <rdma/lag.h>
 #include <rdma/mr_pool.h>
 #include <rdma/rdma_cm.h>

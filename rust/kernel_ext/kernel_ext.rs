@@ -39,6 +39,7 @@ pub mod srcu;
 pub mod static_lock;
 pub mod static_vec;
 pub mod sync;
+pub mod sysctl;
 pub mod sysfs;
 pub mod timer;
 pub mod uses;

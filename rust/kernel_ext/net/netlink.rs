@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`KernelSocket`] | the kernel's socket in a network namespace |
 //! | [`Request`] | a message from user space; [`Attrs`]: its attributes, validated by a table of [`Policy`] |
-//! | [`Writer`] | adds attributes; [`Message`]: a message of the kernel; [`Dump`]: a packet of a dump |
+//! | [`Writer`] | adds attributes; [`Message`]: a message of the kernel, [`Series`]: several ones; [`Dump`]: a packet of a dump |
 //!
 //! C headers: `include/net/netlink.h`, `include/linux/netlink.h`.
 
@@ -16,8 +16,8 @@ mod request;
 mod writer;
 
 pub use attrs::{Attrs, NestedAttrs, Policy, Text};
-pub use message::Message;
-pub use request::{DoFn, Dump, DumpFn, Dumper, Request};
+pub use message::{Message, Series};
+pub use request::{DoFn, Dump, DumpEntry, DumpFn, Dumper, Request};
 pub use writer::{Nested, Writer};
 
 use super::ns::NetNamespace;

@@ -58,6 +58,11 @@ impl<'a, const N: usize> Attrs<'a, N> {
         self.bytes(attr)?.first().copied()
     }
 
+    /// A 16-bit number.
+    pub fn u16(&self, attr: u32) -> Option<u16> {
+        self.array(attr).map(u16::from_ne_bytes)
+    }
+
     /// A 32-bit number.
     pub fn u32(&self, attr: u32) -> Option<u32> {
         let bytes = self.bytes(attr)?.first_chunk()?;

@@ -25,14 +25,18 @@ impl Message {
         flags: Gfp<'_>,
         fill: impl FnOnce(&mut Writer<'_>) -> Result,
     ) -> Result<Self> {
+        let reply = Self::empty(flags)?;
+        // SAFETY: The packet was just allocated for a message.
+        let mut writer = unsafe { Writer::from_c(reply.0.as_ptr()) };
+        writer.message(to, fill)?;
+        Ok(reply)
+    }
+
+    fn empty(flags: Gfp<'_>) -> Result<Self> {
         // SAFETY: The function allocates a packet; by their type the flags fit the context.
         let skb = unsafe { bindings::nlmsg_new_default(flags.as_raw()) };
         // INVARIANT: The packet was just allocated.
-        let reply = Self(NonNull::new(skb).ok_or(ENOMEM)?);
-        // SAFETY: The packet was just allocated for a message.
-        let mut writer = unsafe { Writer::from_c(skb) };
-        writer.message(to, fill)?;
-        Ok(reply)
+        NonNull::new(skb).map(Self).ok_or(ENOMEM)
     }
 
     /// Makes the reply to a request, with the message type `kind`.
@@ -92,11 +96,50 @@ impl Message {
         Self::write(to, flags, fill)
     }
 
-    /// Passes the packet to C.
-    pub(super) fn into_raw(self) -> *mut bindings::sk_buff {
+    /// Passes the packet to a C function that takes it over.
+    pub fn into_raw(self) -> *mut bindings::sk_buff {
         let raw = self.0.as_ptr();
         core::mem::forget(self);
         raw
+    }
+}
+
+/// A packet with several messages, which is not complete yet.
+pub struct Series(Message);
+
+impl Series {
+    /// A packet without messages.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(flags: Gfp<'_>) -> Result<Self> {
+        Message::empty(flags).map(Self)
+    }
+
+    /// Adds a message.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE` if the packet is full, and errors of `fill`. On an error no message is added.
+    pub fn add(&mut self, kind: u32, fill: impl FnOnce(&mut Writer<'_>) -> Result) -> Result {
+        let to = Header {
+            kind,
+            flags: bindings::NLM_F_MULTI,
+            ..Header::default()
+        };
+        // SAFETY: By the type invariants the packet is our own, and borrowed mutably.
+        unsafe { Writer::from_c(self.0 .0.as_ptr()) }.message(to, fill)
+    }
+
+    /// Adds the message that ends the series: `NLMSG_DONE`.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE` if the packet is full.
+    pub fn end(mut self) -> Result<Message> {
+        self.add(bindings::NLMSG_DONE, |_| Ok(()))?;
+        Ok(self.0)
     }
 }
 

@@ -187,6 +187,22 @@ pub type DoFn = unsafe extern "C" fn(
 pub type DumpFn =
     unsafe extern "C" fn(*mut bindings::sk_buff, *mut bindings::netlink_callback) -> c_int;
 
+/// The C function of a [`Dumper`], for a table of commands.
+#[derive(Clone, Copy)]
+pub struct DumpEntry(DumpFn);
+
+impl DumpEntry {
+    /// That of `D`.
+    pub const fn of<D: Dumper>() -> Self {
+        Self(fill_dump::<D>)
+    }
+
+    /// The function, for a structure of C.
+    pub const fn as_raw(&self) -> DumpFn {
+        self.0
+    }
+}
+
 /// The source of a dump's packets.
 pub trait Dumper {
     /// Fills the next packet, in the context of its reader. The dump is over when it adds no message.

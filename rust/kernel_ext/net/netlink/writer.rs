@@ -78,6 +78,11 @@ impl Writer<'_> {
         self.bytes(attr, &[value])
     }
 
+    /// Adds a 16-bit number.
+    pub fn u16(&mut self, attr: u32, value: u16) -> Result {
+        self.bytes(attr, &value.to_ne_bytes())
+    }
+
     /// Adds a 32-bit number.
     pub fn u32(&mut self, attr: u32, value: u32) -> Result {
         self.bytes(attr, &value.to_ne_bytes())
