@@ -98,6 +98,7 @@ pub mod event;
 mod fill;
 pub mod mad;
 pub mod mr;
+pub mod netlink;
 pub mod op;
 pub mod pd;
 pub mod qp;

@@ -27,6 +27,7 @@ pub mod event;
 pub mod flow;
 pub mod frmr;
 pub mod gid;
+pub mod iw;
 pub mod link;
 pub mod list;
 pub mod mad;
