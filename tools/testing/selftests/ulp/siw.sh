@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# siw, iWARP over TCP, on this ib_core: connections by the stock iw_cm and rdma_cm carry validated data, rsockets and perftest;
+# siw, iWARP over TCP, on this ib_core: connections by this iw_cm and rdma_cm carry validated data, rsockets and perftest;
 # a link goes under its users; iwpmd, the port mapper, hears of each port by netlink. The kernel's NVMe target reads what the host
 # writes by READs that invalidate the region of the data (READ_WITH_INV).
 # Debian does not build siw; it comes from the source of its kernel (tools/provision, LEFT_OUT).
 # rows: 3.020 3.027 5.047 6.041
+# mixes: long
 # timeout: 480
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/nvme.bash"
