@@ -150,8 +150,8 @@ impl EventArg<'_> {
         // SAFETY: By the type invariants; nobody writes to the addresses.
         let (local, remote) = unsafe {
             (
-                SockAddr::load(&raw.local_addr),
-                SockAddr::load(&raw.remote_addr),
+                SockAddr::load(&raw const (*self.0).local_addr),
+                SockAddr::load(&raw const (*self.0).remote_addr),
             )
         };
         Ok(Event {

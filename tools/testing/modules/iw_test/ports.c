@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the port mapper makes of the ends of identifiers. A command is told by a line "ports|COMMAND RESULT ENDS". */
+/* What the port mapper makes of the ends of identifiers. A command is told by a line "ports|COMMAND RESULT ENDS",
+ * and " mapped" where the identifier is marked so. */
 #include "iw_test.h"
 
 static struct it_client listener, connection;
 
-static void say(const char *what, int ret, const struct sockaddr_storage *local, const struct sockaddr_storage *remote)
+static void say(const char *what, int ret, const struct sockaddr_storage *local, const struct sockaddr_storage *remote, bool mapped)
 {
-	pr_info("ports|%s %d %pISpc %pISpc\n", what, ret, local, remote);
+	pr_info("ports|%s %d %pISpc %pISpc%s\n", what, ret, local, remote, mapped ? " mapped" : "");
 }
 
 static void listen(void)
@@ -15,7 +16,7 @@ static void listen(void)
 
 	if (!ret)
 		ret = iw_cm_listen(listener.id, 4);
-	say("listen", ret, &listener.id->m_local_addr, &listener.id->m_remote_addr);
+	say("listen", ret, &listener.id->m_local_addr, &listener.id->m_remote_addr, listener.id->mapped);
 }
 
 static void connect(void)
@@ -24,7 +25,7 @@ static void connect(void)
 
 	if (!ret)
 		ret = it_connect(&connection);
-	say("connect", ret, &it_driver.connect_local, &it_driver.connect_remote);
+	say("connect", ret, &it_driver.connect_local, &it_driver.connect_remote, connection.id->mapped);
 }
 
 /* A peer comes to the listener: what the client is told of its ends. */
@@ -35,7 +36,7 @@ static void peer(void)
 	listener.ret = -ECONNABORTED;
 	ret = it_emit(listener.id, IW_CM_EVENT_CONNECT_REQUEST, 0, NULL);
 	it_told(&listener, calls);
-	say("peer", ret, &listener.last.local_addr, &listener.last.remote_addr);
+	say("peer", ret, &listener.last.local_addr, &listener.last.remote_addr, false);
 }
 
 static void end(void)

@@ -4,7 +4,7 @@
 # context, handlers that give an identifier up, who waits for whom; a driver that tells events in states in which none is expected, of
 # which the stock iw_cm dies, is for ours alone. The sysctl. Nothing is left.
 # mixes: all
-# kernels: stock debug uml
+# kernels: stock uml
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 

@@ -198,7 +198,7 @@ def mapper() -> None:
     local = request.attributes[2]
     tell("a mapping is asked for", local == address("10.0.0.1", 7174) and request.attributes[3] == u32(0), request.attributes)
     tell("it is answered", link.answer_to(ADD, attributes(u32(request.sequence), local, address("10.0.0.1", 8174), u16(0))) == ("done", 0))
-    tell("the listener has it", waiting.said() == "0 10.0.0.1:8174 10.0.0.2:7175", waiting.said())
+    tell("the listener has it", waiting.said() == "0 10.0.0.1:8174 10.0.0.2:7175 mapped", waiting.said())
 
     # Who connects: both ends.
     waiting = Order("connect")
@@ -208,7 +208,7 @@ def mapper() -> None:
     ends = request.attributes[2], request.attributes[3]
     tell("they are answered", link.answer_to(QUERY, attributes(u32(request.sequence), *ends, address("10.0.0.1", 9001), address("0.0.0.0", 9002),
                                                               u16(0))) == ("done", 0))
-    tell("the driver connects so, and at the peer's own address", waiting.said() == "0 10.0.0.1:9001 10.0.0.2:9002", waiting.said())
+    tell("the driver connects so, and at the peer's own address", waiting.said() == "0 10.0.0.1:9001 10.0.0.2:9002 mapped", waiting.said())
 
     # A peer of whom the port mapper says where it really is.
     info = attributes(u32(0), address("10.0.0.1", 7174), address("10.0.0.77", 777), address("10.0.0.1", 8174), address("10.0.0.2", 2222), u16(0))
@@ -261,7 +261,7 @@ def listen_with(link: Netlink, answer, ends: int = 1) -> str:
 
 def wrong_answers(link: Netlink) -> None:
     """Answers that are none: the listener has the ends that it has asked for."""
-    own = "0 10.0.0.1:7174 10.0.0.2:7175"
+    own = "0 10.0.0.1:7174 10.0.0.2:7175 mapped"
     here, mapped = address("10.0.0.1", 7174), address("10.0.0.1", 8174)
 
     def add(asked: bytes, told: bytes):
@@ -286,7 +286,7 @@ def wrong_answers(link: Netlink) -> None:
         both = attributes(u32(request.sequence), here, here, mapped, mapped, u16(0))
         tell("and to a third one", link.answer_to(QUERY, both) == ("done", 22))
         link.answer_to(ADD, attributes(u32(request.sequence), here, mapped, u16(0)))
-        tell("then the right one", waiting.said() == "0 10.0.0.1:8174 10.0.0.2:7175")
+        tell("then the right one", waiting.said() == "0 10.0.0.1:8174 10.0.0.2:7175 mapped")
         order("end")
         link.asked(REMOVE)
     waiting = Order("connect")
@@ -326,7 +326,7 @@ def many(link: Netlink) -> None:
 def gone() -> None:
     """A port mapper that has gone without a word: the kernel finds out when it sends something."""
     said = order("listen")
-    tell("who listens does so unmapped", said == "0 10.0.0.1:7174 10.0.0.2:7175", said)
+    tell("who listens does so at its own port", said == "0 10.0.0.1:7174 10.0.0.2:7175 mapped", said)
     order("end")
     # One that listens and does not answer is waited for, for some seconds.
     link = Netlink()
@@ -369,7 +369,7 @@ def malformed() -> None:
         for what, data in variants(payload):
             print(what, *link.answer_to(op, data))
         for flags in (REQUEST | ACK, REQUEST | 0x300, 0, ACK):
-            print("flags", hex(flags), *link.answer_to(op, b"", flags=flags) if flags else "not sent")
+            print("flags", hex(flags), *(link.answer_to(op, b"", flags=flags) if flags else ("not sent",)))
     print("== others")
     print("REMOVE", *link.answer_to(REMOVE, b""))
     for op in (9, 10, 1023):
