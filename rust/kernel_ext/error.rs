@@ -34,6 +34,7 @@ declare_errors! {
     ENODATA "No data available.",
     ENOBUFS "No buffer space available.",
     ENOMSG "No message of desired type.",
+    ENOSYS "Function not implemented.",
     ENOTCONN "Not connected.",
     ENOTSOCK "Socket operation on non-socket.",
     EOPNOTSUPP "Operation not supported.",

@@ -23,6 +23,7 @@ pub mod fasync;
 pub mod file_ops;
 pub mod gfp;
 pub mod interrupt;
+pub mod misc;
 pub mod module;
 pub mod net;
 pub mod page;

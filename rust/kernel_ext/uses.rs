@@ -52,12 +52,31 @@ impl Uses {
         }
     }
 
+    /// Takes a use, unless the object is being torn down: the teardown waits until the result is dropped. Any context.
+    pub fn enter(&self) -> Option<Entered<'_>> {
+        // INVARIANT: The use was just counted.
+        self.get().then(|| Entered(self))
+    }
+
     /// Starts the teardown, and waits until there are no users. A user that calls it waits for itself.
     pub fn end(&self, sleep: &MaySleep) {
         if !self.is_ending.swap(true, Ordering::Relaxed) {
             self.put();
         }
         self.gone.wait(sleep);
+    }
+}
+
+/// A use of an object that is borrowed.
+///
+/// # Invariants
+///
+/// The object counts this use.
+pub struct Entered<'a>(&'a Uses);
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.0.put();
     }
 }
 
