@@ -96,6 +96,7 @@ mod device;
 pub mod dma;
 pub mod event;
 mod fill;
+pub mod global;
 pub mod mad;
 pub mod mr;
 pub mod netlink;

@@ -128,6 +128,17 @@ pub struct NlInfo<'a>(
 );
 
 impl<'a> NlInfo<'a> {
+    /// The reply to a query.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is lent for the call, and the core has a reference to the character device before `'a` ends.
+    pub(super) unsafe fn from_raw(raw: *mut bindings::ib_client_nl_info) -> Self {
+        // INVARIANT: By the safety requirements.
+        // SAFETY: A structure that is lent is not null.
+        Self(unsafe { NonNull::new_unchecked(raw) }, PhantomData)
+    }
+
     fn raw(&mut self) -> &mut bindings::ib_client_nl_info {
         // SAFETY: By the type invariants.
         unsafe { self.0.as_mut() }
@@ -278,8 +289,7 @@ impl<T: Client> ClientTable<T> {
         // SAFETY: By the safety requirements. The core has a reference to the character device before it calls `remove`, which
         // ends the lifetime of the data.
         let told = unsafe {
-            // INVARIANT: As above.
-            let mut info = NlInfo(NonNull::new_unchecked(info), PhantomData);
+            let mut info = NlInfo::from_raw(info);
             T::nl_info(&*device.cast(), &*data.cast(), &mut info)
         };
         told.map_or_else(Error::to_errno, |()| 0)
