@@ -23,6 +23,7 @@
 #include "netlink.c"
 #include "rdma.c"
 #include "rdma_client.c"
+#include "rdma_cm.c"
 #include "rdma_counters.c"
 #include "rdma_device.c"
 #include "rdma_umem.c"
