@@ -130,9 +130,13 @@ pub struct Id<H: Handler>(Arc<Inner<H>>);
 
 impl<H: Handler> Drop for Id<H> {
     fn drop(&mut self) {
-        // Only the end of a close is waited for.
-        let is_destroyed = *self.0.is_destroyed.lock();
-        if !is_destroyed {
+        // Whoever has the lock is destroying it.
+        let is_left = self
+            .0
+            .is_destroyed
+            .try_lock()
+            .is_some_and(|is_destroyed| !*is_destroyed);
+        if is_left {
             Inner::close_later(&self.0);
         }
     }
