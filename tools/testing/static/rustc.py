@@ -7,7 +7,7 @@ import shlex
 import subprocess
 
 REPO = pathlib.Path(__file__).resolve().parents[3]
-CRATES = ("rdma_bindings", "kernel_ext", "rdma", "rdma_cm", "rdma_uverbs")
+CRATES = ("rdma_bindings", "kernel_ext", "rdma", "rdma_cm", "rdma_user_cm", "rdma_uverbs")
 
 
 def modules() -> pathlib.Path:

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A command of a program while it is executed: its file, what it has passed, where its answer goes.
+//!
+//! C header: `include/uapi/rdma/rdma_user_cm.h`.
+
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    uaccess::{UserPtr, UserSlice},
+};
+use rdma::MaySleep;
+
+use crate::{
+    context::{self, Context},
+    layout::Layout,
+    recipient::Channel,
+};
+
+/// The size of the largest command in bytes.
+const LARGEST: usize = 384;
+
+/// Calls a function with the file that has a descriptor.
+///
+/// # Errors
+///
+/// `ENOENT` if there is no such descriptor, `EINVAL` for another kind of file, and those of the function.
+pub(crate) type ByDescriptor = fn(u32, &mut dyn FnMut(&Arc<Channel>) -> Result) -> Result;
+
+/// A command.
+pub(crate) struct Call<'a> {
+    /// The file.
+    pub(crate) channel: &'a Arc<Channel>,
+    /// Whether the program waits for events.
+    pub(crate) waits: bool,
+    /// The structure of the command.
+    pub(crate) from: UserPtr,
+    /// The number of bytes that the program says it has passed.
+    pub(crate) in_len: usize,
+    /// The number of bytes that it has room for.
+    pub(crate) out_len: usize,
+    /// How other files are found.
+    pub(crate) by_descriptor: ByDescriptor,
+    /// For sleeping.
+    pub(crate) sleep: &'a MaySleep,
+}
+
+impl Call<'_> {
+    /// Reads the command. As many bytes are read as its structure has, whatever the program says: so programs that pass less, of which
+    /// there are some, go on to work.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`.
+    pub(crate) fn read<T: Layout>(&self) -> Result<T> {
+        self.read_part(T::SIZE)
+    }
+
+    /// Reads a command that has grown: what an older program has not passed is zero.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for less than `least` bytes, `EFAULT`.
+    pub(crate) fn read_grown<T: Layout>(&self, least: usize) -> Result<T> {
+        if self.in_len < least {
+            return Err(EINVAL);
+        }
+        match self.in_len < T::SIZE {
+            true => self.read_part(least),
+            false => self.read(),
+        }
+    }
+
+    fn read_part<T: Layout>(&self, length: usize) -> Result<T> {
+        const { assert!(T::SIZE <= LARGEST) };
+        let mut bytes = [0; LARGEST];
+        let part = bytes.get_mut(..length).ok_or(EINVAL)?;
+        UserSlice::new(self.from, length)
+            .reader()
+            .read_slice(part)?;
+        Ok(T::read(&bytes))
+    }
+
+    /// Checks that there is room for an answer.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC`.
+    pub(crate) fn needs_room(&self, length: usize) -> Result {
+        match self.out_len < length {
+            true => Err(ENOSPC),
+            false => Ok(()),
+        }
+    }
+
+    /// Gives the program an answer, as much of it as it has room for.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`.
+    pub(crate) fn answer(&self, to: u64, bytes: &[u8]) -> Result {
+        answer(to, bytes.get(..self.out_len).unwrap_or(bytes))
+    }
+
+    /// The identifier with a number.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if there is none, `EINVAL` if it belongs to another file.
+    pub(crate) fn context(&self, id: u32) -> Result<Arc<Context>> {
+        context::find(self.channel, id)
+    }
+}
+
+/// Gives a program bytes.
+///
+/// # Errors
+///
+/// `EFAULT`.
+pub(crate) fn answer(to: u64, bytes: &[u8]) -> Result {
+    let to = UserPtr::from_addr(to as usize);
+    UserSlice::new(to, bytes.len()).writer().write_slice(bytes)
+}
