@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+// crate: rdma_user_cm
+
+//! A handler of an identifier leaves its destruction to a work item, and adopts a request: this compiles, so that the other cm_* files
+//! fail for their own reasons.
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{Arc, ArcBorrow, Mutex},
+};
+use rdma_user_cm::{Event, Handler, Id, Request};
+
+/// The identifiers of requests.
+#[pin_data]
+pub struct Own {
+    #[pin]
+    accepted: Mutex<Option<Id<Own>>>,
+}
+
+impl Handler for Own {
+    fn event(this: ArcBorrow<'_, Self>, _event: &Event<'_>) {
+        if let Some(id) = &*this.accepted.lock() {
+            id.close_later();
+        }
+    }
+
+    fn request(this: ArcBorrow<'_, Self>, request: Request<'_>) {
+        let own: Arc<Self> = this.into();
+        if let Ok(id) = request.adopt(own.clone()) {
+            *own.accepted.lock() = Some(id);
+        }
+    }
+}
+
+/// Without any.
+pub fn own() -> impl PinInit<Own> {
+    pin_init!(Own {
+        accepted <- new_mutex!(None),
+    })
+}
