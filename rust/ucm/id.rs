@@ -108,8 +108,8 @@ impl<H: Handler> Inner<H> {
             return;
         }
         self.uses.end(sleep);
-        // SAFETY: By the type invariants the identifier is valid, and no call uses it any more. The caller is no handler of it: those
-        // have no token. No handler runs when the function returns.
+        // SAFETY: By the type invariants the identifier is valid, and its uses have ended. This is no handler of it: those have no
+        // token. No handler runs when the function returns.
         unsafe { bindings::rdma_destroy_id(self.raw.as_ptr()) };
         *is_destroyed = true;
     }
@@ -207,6 +207,10 @@ impl<H: Handler> Id<H> {
 }
 
 /// A request for a connection, with the new identifier that it has come with.
+///
+/// # Invariants
+///
+/// The identifier is lent to the handler until it returns: nobody else uses it.
 pub struct Request<'a> {
     event: Event<'a>,
     raw: NonNull<rdma_cm_id>,
@@ -229,8 +233,8 @@ impl<'a> Request<'a> {
             raw, is_adopted, ..
         } = self;
         Id::new(handler, |context| {
-            // SAFETY: The identifier is valid, and until the handler returns nobody else uses it. The context is valid until the
-            // identifier is destroyed. The type of the handler is that of the context from now on.
+            // SAFETY: By the type invariants. The context is valid until the identifier is destroyed, and the handler is that of its
+            // type.
             unsafe {
                 (*raw.as_ptr()).context = context;
                 (*raw.as_ptr()).event_handler = Some(event_handler::<H>);
@@ -265,6 +269,7 @@ unsafe extern "C" fn event_handler<H: Handler>(
         return 0;
     }
     let mut is_adopted = false;
+    // INVARIANT: The connection manager has made the identifier for the request.
     let request = Request {
         event,
         raw,
@@ -362,7 +367,9 @@ impl Calls<'_> {
 
     /// Whether the connection has a Q_Key of the program.
     fn has_qkey(&self) -> bool {
-        Route::new(self.live).source().family() == bindings::AF_IB as u16
+        // SAFETY: `self` has the lock of calls.
+        let route = unsafe { Route::new(self.live) };
+        route.source().family() == bindings::AF_IB as u16
     }
 
     /// Asks the peer for a connection.
@@ -492,6 +499,7 @@ impl Calls<'_> {
     /// exists.
     pub fn route(&self, sleep: &MaySleep) -> (Route<'_>, Quiet<'_>) {
         let quiet = self.live.quiet(sleep);
-        (Route::new(self.live), quiet)
+        // SAFETY: `self`, which the result borrows, has the lock of calls.
+        (unsafe { Route::new(self.live) }, quiet)
     }
 }

@@ -60,10 +60,18 @@ impl Answer<ib_uverbs_qp_attr> {
 }
 
 /// The addresses and the route of an identifier. What the connection manager has not finished may be read in part.
+///
+/// # Invariants
+///
+/// No other call of the identifier is made for `'a`.
 pub struct Route<'a>(Live<'a>);
 
 impl<'a> Route<'a> {
-    pub(crate) fn new(id: Live<'a>) -> Self {
+    /// # Safety
+    ///
+    /// No other call of the identifier is made for `'a`.
+    pub(crate) unsafe fn new(id: Live<'a>) -> Self {
+        // INVARIANT: By the safety requirements.
         Self(id)
     }
 
@@ -104,8 +112,8 @@ impl<'a> Route<'a> {
 
     /// The paths that are known: at most a primary and an alternate one.
     fn path_records(&self) -> (u32, &[UnsafeCell<sa_path_rec>]) {
-        // SAFETY: The identifier is valid. The connection manager allocates as many records as it counts. It frees them with the
-        // identifier, or in a call, of which there is one at a time: the result borrows that of the caller.
+        // SAFETY: By the type invariants. The connection manager allocates as many records as it counts. It frees them with the
+        // identifier, or in a call, and there is no other one.
         unsafe {
             let count = (&raw const (*self.raw()).num_pri_alt_paths).read_volatile();
             let first = (&raw const (*self.raw()).path_rec).read_volatile();
