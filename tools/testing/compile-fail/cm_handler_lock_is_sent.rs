@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // crate: rdma_user_cm
 // error: cannot be sent between threads safely
+// error: cannot be shared between threads safely
 
 //! The handler lock of an identifier goes to another task than the one that took it.
 
