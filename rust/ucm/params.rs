@@ -7,7 +7,6 @@
 use rdma::bindings::{self, rdma_conn_param, rdma_ucm_ece, rdma_ucm_ib_service};
 
 /// The parameters of a connection: `struct rdma_ucm_conn_param`.
-#[derive(Clone, Copy)]
 pub struct ConnParam {
     /// The number of the queue pair, of which 24 bits count.
     pub qp_num: u32,
