@@ -40,7 +40,7 @@ static bool told(struct rdma_event_channel *channel, enum rdma_cm_event_type typ
 	return good;
 }
 
-static bool comes(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
+static inline bool comes(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
 {
 	return told(channel, type, 5000, NULL);
 }
@@ -54,7 +54,7 @@ static struct rdma_cm_id *new_id(struct rdma_event_channel *channel, enum rdma_p
 	return id;
 }
 
-static bool give_qp(struct rdma_cm_id *id)
+static inline bool give_qp(struct rdma_cm_id *id)
 {
 	struct ibv_qp_init_attr init = {
 		.qp_type = id->ps == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC, .cap = { 8, 8, 1, 1, 64 }, .srq = id->srq,
