@@ -21,6 +21,7 @@ struct storm {
 	void (*start)(unsigned int thread);
 	void (*open)(void);
 	void (*call)(void);
+	bool waits;			/* a call may wait for long: so the parts of the threads are uneven */
 };
 
 static struct storm storm;
@@ -83,8 +84,9 @@ static inline void storm_run(struct storm wanted)
 	printf("%llu calls in %u threads, the slowest made %llu, the file was opened %llu times\n", (unsigned long long)made, storm.threads,
 	       (unsigned long long)least, (unsigned long long)storm_opened);
 	storm_verdict("all calls were made", made == storm.calls && made, "too few");
-	storm_verdict("each thread had its part", least > storm.calls / storm.threads / 20, "one has made too few calls");
-	storm_verdict("the file was closed under the others", storm_opened > 2, "too seldom");
+	if (!storm.waits)
+		storm_verdict("each thread had its part", least > storm.calls / storm.threads / 20, "one has made too few calls");
+	storm_verdict("the file was closed under the others", storm_opened > (storm.waits ? 1 : 2), "too seldom");
 }
 
 #endif
