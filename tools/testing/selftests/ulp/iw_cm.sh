@@ -21,6 +21,7 @@ refused() { ! echo "$1" > $backlog; } 2> /dev/null
 kept() { echo "$1" > $backlog && [ "$(cat $backlog)" = "$1" ]; }
 
 modinfo $module > /dev/null 2>&1 || skip_all "$module is built with FERROBAND_TESTS=m"
+check "no other test's modules are there" modules_unload
 modprobe iw_cm || exit
 check_equal "the default backlog" 256 "$(cat $backlog)"
 check_equal "who may set it" "644 0" "$(stat -c '%a %u' $backlog)"
