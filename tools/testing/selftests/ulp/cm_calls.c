@@ -491,6 +491,19 @@ static void datagrams(void)
 	rdma_destroy_id(listening);
 }
 
+/* Within five seconds the kernel destroys what it has of the identifier, and refuses calls of it. */
+static bool has_gone(struct rdma_cm_id *id)
+{
+	uint8_t tos = 0;
+
+	for (int i = 0; i < 100; i++) {
+		if (rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)) && errno == ENXIO)
+			return true;
+		usleep(50000);
+	}
+	return false;
+}
+
 /* The device of a connection is removed: its owner gets an event, and can destroy the identifier. */
 static void removal(void)
 {
@@ -510,6 +523,7 @@ static void removal(void)
 		rdma_ack_cm_event(event);
 	}
 	is("DEVICE_REMOVAL at the server and at who listens", removed == 2);
+	is("no identifier keeps the device", has_gone(pair.client) && has_gone(pair.server) && has_gone(listening));
 	drop_pair(&pair);
 	is("what had the device can be destroyed", !rdma_destroy_id(listening));
 }
