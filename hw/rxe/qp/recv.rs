@@ -11,6 +11,7 @@ use super::send_queue::SendQueue;
 use super::types::Queues;
 use crate::mr::{MrError, Region};
 use crate::packet::{Arrival, Payload};
+use crate::segments;
 use crate::source::Source;
 use crate::srq::Broken;
 use crate::wqe;
@@ -321,6 +322,8 @@ impl<'p> RecvOps for QpOps<'p> {
             return Err(RespondError::Absent);
         }
         let qp = self.qp;
+        // The last packet of a READ's response is as long as the first one of the next response: they are sent together.
+        let more = data.is_some() && run.payload_len() >= segments::LONG;
         let guard = rcu::read_lock();
         // The memory of a run is looked up once.
         let memory = data
@@ -340,7 +343,7 @@ impl<'p> RecvOps for QpOps<'p> {
             }
             (None, _) => Ok(()),
         };
-        Ok(self.send_run(run, None, false, fill)?)
+        Ok(self.send_run(run, None, more, fill)?)
     }
 
     fn moved(&mut self, state: State) {

@@ -422,12 +422,13 @@ impl Requester {
         };
         let count = least.max(in_run);
         let ends = packet.saturating_add(count) >= total;
-        let follower = if ends && in_run < budget && !answered && !alone {
-            self.follower(ops)
-        } else {
-            None
+        let follower = match (ends && in_run < budget && !alone, answered) {
+            (false, _) => None,
+            (true, false) => self.follower(ops),
+            (true, true) => self.next_read(wr, ops),
         };
-        let ack_req = self.requests_ack(alone || (ends && follower.is_none()), in_run, count);
+        let last = ends && (answered || follower.is_none());
+        let ack_req = self.requests_ack(alone || last, in_run, count);
         let spec = PacketSpec {
             psn: self.next.psn(),
             packet,
@@ -538,6 +539,19 @@ impl Requester {
         let is_sent = is_plain && !wr.fence && wr.check(&self.attr).is_ok();
         let is_sent = is_sent && !self.is_limited(&wr, self.next.messages.next());
         (is_sent && self.fault.is_none()).then_some(wr)
+    }
+
+    /// The READ after the one at `next`, if it is posted and can be sent as soon as this one.
+    #[inline]
+    fn next_read<O: SendOps>(&self, wr: &SendWr, ops: &mut O) -> Option<SendWr> {
+        let is_read = |wr: &SendWr| matches!(wr.op, SendOp::Read { .. });
+        let is_last = self.reads.saturating_add(1) >= u32::from(self.attr.max_rd_atomic);
+        if is_last || self.state != State::Rts || self.fault.is_some() || !is_read(wr) {
+            return None;
+        }
+        let next = ops.wr(self.next.index.wrapping_add(1))?;
+        let is_sent = is_read(&next) && !next.fence && next.check(&self.attr).is_ok();
+        is_sent.then_some(next)
     }
 
     /// Whether `count` more sequence numbers may be outstanding, and, if `answered`, one more READ or ATOMIC; `alone`: no others may.

@@ -153,6 +153,42 @@ fn long_reads_overlap() {
     assert_eq!(rig.psns(), [300]);
 }
 
+/// concerns rows 3.026, 3.064
+#[test]
+fn a_read_is_held_back_if_another_one_follows_at_once() {
+    let attr = SendAttr {
+        max_rd_atomic: 3,
+        ..send_attr(Service::Rc)
+    };
+    let mut rig = Rig::new(attr);
+    for _ in 0..4 {
+        rig.post(READ, 600);
+    }
+    let sent = rig.run();
+    assert_eq!(opcodes(&sent), [Opcode::RcReadRequest; 3]);
+    assert!(sent.iter().all(|s| s.headers.bth().ack_req));
+    assert_eq!(rig.world.more, [true, true, false], "no room for the last");
+    // Neither a fence nor another operation lets it be held back.
+    let mut rig = Rig::new(attr);
+    for op in [READ, ADD, READ, SEND] {
+        rig.post(op, 8);
+    }
+    rig.run();
+    assert_eq!(rig.world.more, [false; 4]);
+    let mut rig = Rig::new(attr);
+    rig.post(READ, 8);
+    let fenced = SendWr {
+        op: READ,
+        length: 8,
+        signaled: true,
+        solicited: false,
+        fence: true,
+    };
+    rig.world.post_wr(fenced, vec![0; 8]);
+    rig.run();
+    assert_eq!(rig.world.more, [false]);
+}
+
 /// concerns rows 3.026, 3.088
 #[test]
 fn a_read_that_is_refused_in_the_middle_fails() {
