@@ -245,8 +245,8 @@ pub(crate) struct Resources<S> {
     /// Slot of the oldest resource.
     head: usize,
     len: usize,
-    /// Whether none of them is being sent.
-    idle: bool,
+    /// How many after the oldest one is the first that may be being sent.
+    next: usize,
 }
 
 impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
@@ -255,7 +255,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
             slots,
             head: 0,
             len: 0,
-            idle: true,
+            next: 0,
         }
     }
 
@@ -283,7 +283,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
         }
         self.head = 0;
         self.len = 0;
-        self.idle = true;
+        self.next = 0;
     }
 
     /// The slots with requests, from the oldest to the newest.
@@ -318,7 +318,6 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
         };
         slot.0 = Some(resource);
         self.len = self.len.wrapping_add(1);
-        self.idle = false;
         Ok(())
     }
 
@@ -334,6 +333,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
         if let Some(slot) = self.newest() {
             slot.0 = None;
             self.len = self.len.saturating_sub(1);
+            self.next = self.next.min(self.len);
         }
     }
 
@@ -364,11 +364,12 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
         }
         self.head = self.place(1);
         self.len = self.len.saturating_sub(1);
+        self.next = self.next.saturating_sub(1);
     }
 
     /// The request with the sequence number at `position`. The caller may have it replayed.
     pub(crate) fn find(&mut self, position: u64) -> Option<&mut Resource<R>> {
-        self.idle = false;
+        self.next = 0;
         let mut requests = self.occupied().filter_map(|slot| slot.0.as_mut());
         requests.find(|resource| {
             let end = resource.first.saturating_add(u64::from(resource.count));
@@ -379,15 +380,14 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
     /// The oldest request with a response to send.
     #[inline]
     pub(crate) fn sending(&mut self) -> Option<&mut Resource<R>> {
-        if self.idle {
-            return None;
-        }
-        let is_sending = |request: &Resource<R>| request.sending.is_some();
-        let some = self
-            .occupied()
-            .any(|slot| slot.0.as_ref().is_some_and(is_sending));
-        self.idle = !some;
-        let mut requests = self.occupied().filter_map(|slot| slot.0.as_mut());
-        requests.find(|request| is_sending(request))
+        let is_sending = |distance: &usize| {
+            let slot = self.slots.get(self.place(*distance));
+            let request = slot.and_then(|slot| slot.0.as_ref());
+            request.is_some_and(|request| request.sending.is_some())
+        };
+        let found = (self.next..self.len).find(is_sending);
+        self.next = found.unwrap_or(self.len);
+        let place = self.place(found?);
+        self.slots.get_mut(place)?.0.as_mut()
     }
 }
