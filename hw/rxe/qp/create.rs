@@ -257,7 +257,7 @@ impl Qp {
             ..
         } = queues;
         let send_limits = *send.limits();
-        let engine = Engine::init(parts.service, send, recv)?;
+        let engine = Engine::init(send, recv);
         let flight = Flight::new()?;
         // Memory first: passing the whole initializer to the allocating functions would copy it on each call.
         let qp = UniqueArc::new_uninit(GFP_KERNEL)?;

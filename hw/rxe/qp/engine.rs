@@ -34,8 +34,7 @@ const WIRE_BUDGET: u32 = 32;
 /// Packets that an engine receives in one run.
 const RECEIVE_BUDGET: u32 = 64;
 
-/// READs and ATOMICs of the peer that a QP can process and remember at first. Few connections use more;
-/// [`Engine::grow`] makes room for them.
+/// READs and ATOMICs of the peer that a QP can process and remember at least.
 const RESOURCES: usize = 4;
 
 /// Free resources. Sleeps.
@@ -51,41 +50,32 @@ fn slots(count: usize) -> Result<Slots> {
     Ok(slots)
 }
 
-/// Free resources for a `max_dest_rd_atomic` that needs more than a QP has at first. Sleeps.
+/// Free resources for a `max_dest_rd_atomic`, which a reliable connection sets before it receives. Sleeps.
 ///
 /// # Errors
 ///
 /// `ENOMEM`.
 pub(super) fn more_slots(max_dest_rd_atomic: Option<u8>) -> Result<Option<Slots>> {
-    let wanted = max_dest_rd_atomic.map_or(0, usize::from);
-    if wanted <= RESOURCES {
+    const MOST: usize = limits::MAX_RD_ATOM as usize;
+    let Some(limit) = max_dest_rd_atomic else {
         return Ok(None);
-    }
-    slots(wanted.min(limits::MAX_RD_ATOM as usize)).map(Some)
+    };
+    let least = RESOURCES.max(limit.into());
+    slots(least.min(MOST)).map(Some)
 }
 
 impl Engine {
-    /// Initialises an engine in RESET in place: it is too large for the stack. Sleeps.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(super) fn init(
-        service: Service,
-        send: SendQueue,
-        recv: RecvQueue,
-    ) -> Result<impl Init<Self>> {
+    /// Initialises an engine in RESET in place: it is too large for the stack.
+    pub(super) fn init(send: SendQueue, recv: RecvQueue) -> impl Init<Self> {
         let shared = recv.is_shared();
-        // Only a reliable connection has READs and ATOMICs.
-        let slots = slots(if service == Service::Rc { RESOURCES } else { 0 })?;
-        Ok(init!(Self {
+        init!(Self {
             requester: Requester::new(),
-            responder: Responder::new(shared, slots),
+            responder: Responder::new(shared, Slots::new()),
             queues <- Queues::init(send, recv),
             taken: Taken::none(),
             held: None,
             dead: false,
-        }))
+        })
     }
 
     /// Makes room for more READs and ATOMICs of the peer; returns memory that is not needed any more.

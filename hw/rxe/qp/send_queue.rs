@@ -21,7 +21,7 @@ const LOOKAHEAD: u32 = 256;
 const _: () = assert!(LOOKAHEAD >= 2 * attr::WINDOW);
 
 /// Slots of a new queue for a user ring. Few programs have more requests under way; their queues grow.
-const FIRST_SLOTS: u32 = 16;
+const FIRST_SLOTS: u32 = 4;
 
 /// Requests that were read from the ring, or taken from the inbox, and are incomplete. Protected by the engine's lock.
 pub(crate) struct SendQueue {
