@@ -291,10 +291,10 @@ fn rdma_restrack_count(
     dev: &Device,
     kind: bindings::rdma_restrack_type,
     show_details: bool,
-) -> c_int {
+) -> bindings::rdma_restrack_count_t {
     count(dev, kind, show_details)
         .try_into()
-        .unwrap_or(c_int::MAX)
+        .unwrap_or(bindings::rdma_restrack_count_t::MAX)
 }
 
 /// Returns a reference to the object of a kind with an ID, or `ENOENT`.

@@ -4,6 +4,7 @@
 //!
 //! They equal those of the C driver where it has the feature, because applications depend on them.
 
+use kernel_ext::compat::limit::limit;
 use rdma::abi::device::{cap, DeviceAttr};
 
 /// Size of the fixed part of a send WQE: `struct rxe_send_wqe`.
@@ -131,27 +132,27 @@ pub(crate) fn describe(attr: &mut DeviceAttr) {
     if cfg!(CONFIG_INFINIBAND_ON_DEMAND_PAGING) {
         describe_odp(attr);
     }
-    attr.max_qp = MAX_QP as i32;
-    attr.max_qp_wr = MAX_QP_WR as i32;
-    attr.max_send_sge = MAX_SGE as i32;
-    attr.max_recv_sge = MAX_SGE as i32;
-    attr.max_sge_rd = MAX_SGE as i32;
-    attr.max_cq = MAX_CQ as i32;
-    attr.max_cqe = MAX_CQE as i32;
-    attr.max_mr = MAX_MR as i32;
-    attr.max_mw = MAX_MW as i32;
-    attr.max_pd = MAX_PD as i32;
-    attr.max_qp_rd_atom = MAX_RD_ATOM as i32;
-    attr.max_qp_init_rd_atom = MAX_RD_ATOM as i32;
-    attr.max_res_rd_atom = MAX_RES_RD_ATOM as i32;
+    attr.max_qp = limit(MAX_QP);
+    attr.max_qp_wr = limit(MAX_QP_WR);
+    attr.max_send_sge = limit(MAX_SGE);
+    attr.max_recv_sge = limit(MAX_SGE);
+    attr.max_sge_rd = limit(MAX_SGE);
+    attr.max_cq = limit(MAX_CQ);
+    attr.max_cqe = limit(MAX_CQE);
+    attr.max_mr = limit(MAX_MR);
+    attr.max_mw = limit(MAX_MW);
+    attr.max_pd = limit(MAX_PD);
+    attr.max_qp_rd_atom = limit(MAX_RD_ATOM);
+    attr.max_qp_init_rd_atom = limit(MAX_RD_ATOM);
+    attr.max_res_rd_atom = limit(MAX_RES_RD_ATOM);
     attr.atomic_cap = cap::IB_ATOMIC_HCA;
-    attr.max_srq = MAX_SRQ as i32;
-    attr.max_srq_wr = MAX_SRQ_WR as i32;
-    attr.max_srq_sge = MAX_SRQ_SGE as i32;
-    attr.max_mcast_grp = MAX_MCAST_GROUPS as i32;
-    attr.max_mcast_qp_attach = MAX_MCAST_ATTACH as i32;
-    attr.max_total_mcast_qp_attach = MAX_TOTAL_MCAST_ATTACH as i32;
-    attr.max_ah = MAX_AH as i32;
+    attr.max_srq = limit(MAX_SRQ);
+    attr.max_srq_wr = limit(MAX_SRQ_WR);
+    attr.max_srq_sge = limit(MAX_SRQ_SGE);
+    attr.max_mcast_grp = limit(MAX_MCAST_GROUPS);
+    attr.max_mcast_qp_attach = limit(MAX_MCAST_ATTACH);
+    attr.max_total_mcast_qp_attach = limit(MAX_TOTAL_MCAST_ATTACH);
+    attr.max_ah = limit(MAX_AH);
     attr.max_fast_reg_page_list_len = MAX_FAST_REG_PAGES;
     attr.max_pkeys = MAX_PKEYS;
     attr.local_ca_ack_delay = LOCAL_CA_ACK_DELAY;

@@ -97,3 +97,6 @@
 #include <rdma/rdma_user_rxe.h>
 
 #include "core_private.h"
+
+/* What a declaration in the headers has for a type, which is another one since 7.3. */
+typedef typeof(rdma_restrack_count(NULL, RDMA_RESTRACK_PD, false)) rdma_restrack_count_t;

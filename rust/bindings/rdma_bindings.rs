@@ -18,6 +18,8 @@
     non_snake_case,
     non_upper_case_globals,
     rustdoc::all,
+    unknown_lints,
+    unnecessary_transmutes,
     unreachable_pub,
     unsafe_op_in_unsafe_fn
 )]

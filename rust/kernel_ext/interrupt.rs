@@ -148,5 +148,5 @@ unsafe extern "C" fn expired(timer: *mut bindings::hrtimer) -> bindings::hrtimer
         &*inner
     };
     inner.done.complete();
-    bindings::hrtimer_restart_HRTIMER_NORESTART
+    bindings::HRTIMER_NORESTART
 }

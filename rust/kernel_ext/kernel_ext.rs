@@ -11,6 +11,7 @@
 pub mod char_node;
 pub mod chrdev;
 pub mod cmutex;
+pub mod compat;
 pub mod context;
 pub mod crc32;
 pub mod debugfs;

@@ -267,7 +267,7 @@ impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
         if let Some(object) = unsafe { Self::take_expired(timer) } {
             T::expired(object);
         }
-        bindings::hrtimer_restart_HRTIMER_NORESTART
+        bindings::HRTIMER_NORESTART
     }
 
     /// Takes the reference of an expired timer, unless it was armed again concurrently.

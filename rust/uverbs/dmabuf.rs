@@ -22,6 +22,7 @@ use kernel::{
 };
 use kernel_ext::{
     cmutex::{CMutex, CMutexGuard},
+    compat::enumeration::from_dma_direction,
     entry::{view_of, FromC},
     error::EOPNOTSUPP,
 };
@@ -35,8 +36,7 @@ use rdma::{
     MaySleep,
 };
 use rdma_bindings::{
-    self as bindings, dma_buf, dma_buf_attachment, dma_buf_ops, dma_data_direction,
-    ib_uverbs_dmabuf_file, sg_table,
+    self as bindings, dma_buf, dma_buf_attachment, dma_buf_ops, ib_uverbs_dmabuf_file, sg_table,
 };
 
 use crate::{
@@ -217,8 +217,11 @@ unsafe extern "C" fn attach(_buffer: *mut dma_buf, attachment: *mut dma_buf_atta
 ///
 /// dma-buf calls it for an importer, with the reservation lock held.
 #[inline]
-unsafe extern "C" fn map(attachment: *mut dma_buf_attachment, direction: c_int) -> *mut sg_table {
-    let direction = direction as dma_data_direction;
+unsafe extern "C" fn map(
+    attachment: *mut dma_buf_attachment,
+    direction: kernel::bindings::dma_data_direction,
+) -> *mut sg_table {
+    let direction = from_dma_direction(direction);
     // SAFETY: The buffer is valid as long as it has importers, and has an object unless it was revoked; its members are
     // constant.
     unsafe {
@@ -245,9 +248,9 @@ unsafe extern "C" fn map(attachment: *mut dma_buf_attachment, direction: c_int) 
 unsafe extern "C" fn unmap(
     attachment: *mut dma_buf_attachment,
     table: *mut sg_table,
-    direction: c_int,
+    direction: kernel::bindings::dma_data_direction,
 ) {
-    let direction = direction as dma_data_direction;
+    let direction = from_dma_direction(direction);
     // SAFETY: The object is valid: its destruction waits until all mappings are unmapped.
     unsafe {
         let file = (*(*attachment).dmabuf)

@@ -10,6 +10,7 @@ use core::{
 };
 
 use kernel::prelude::*;
+use kernel_ext::compat::pin_init::initialize;
 
 const INITIALISING: u8 = 1;
 const INITIALISED: u8 = 2;
@@ -45,7 +46,7 @@ impl<T> InitOnce<T> {
         let value = self.value.get().cast::<T>();
         // SAFETY: By the type invariants only this thread uses the value, which does not move.
         let value = unsafe {
-            let Ok(()) = init.__pinned_init(value);
+            let Ok(()) = initialize(value, init);
             Pin::new_unchecked(&*value)
         };
         finish(value);

@@ -41,7 +41,7 @@ macro_rules! directions {
             impl sealed::Sealed for $name {}
 
             impl Direction for $name {
-                const RAW: dma_data_direction = bindings::$raw as dma_data_direction;
+                const RAW: dma_data_direction = bindings::$raw;
                 const IS_WRITTEN: bool = $is_written;
             }
         )*
@@ -50,11 +50,11 @@ macro_rules! directions {
 
 directions! {
     /// The device only reads.
-    ToDevice(dma_data_direction_DMA_TO_DEVICE, false);
+    ToDevice(DMA_TO_DEVICE, false);
     /// The device only writes.
-    FromDevice(dma_data_direction_DMA_FROM_DEVICE, true);
+    FromDevice(DMA_FROM_DEVICE, true);
     /// The device reads and writes.
-    Bidirectional(dma_data_direction_DMA_BIDIRECTIONAL, true);
+    Bidirectional(DMA_BIDIRECTIONAL, true);
 }
 
 /// Contiguous memory with one owner.

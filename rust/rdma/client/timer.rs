@@ -160,5 +160,5 @@ unsafe extern "C" fn expired<T: OnTick>(timer: *mut hrtimer) -> hrtimer_restart 
             Inner::start(inner, next);
         }
     }
-    bindings::hrtimer_restart_HRTIMER_NORESTART
+    bindings::HRTIMER_NORESTART
 }

@@ -25,6 +25,7 @@ use kernel::{
     },
 };
 use kernel_ext::{
+    compat::pin_init::initialize,
     entry::FromC,
     net::ns::{NetNamespace, NetRef},
 };
@@ -146,7 +147,7 @@ where
     let flags = GFP_KERNEL | __GFP_ZERO;
     let memory = Kmalloc::alloc(layout, flags, kernel::alloc::NumaNode::NO_NODE)?.cast::<u8>();
     // SAFETY: There is room for a `T`, which is not moved until `free`.
-    if let Err(error) = unsafe { init.__pinned_init(memory.as_ptr().cast::<T>()) } {
+    if let Err(error) = unsafe { initialize(memory.as_ptr().cast::<T>(), init) } {
         // SAFETY: The memory is from `Kmalloc::alloc` with this layout.
         unsafe { Kmalloc::free(memory, layout) };
         return Err(error.into());
@@ -484,7 +485,8 @@ impl DeviceMemory {
     fn raw_net(&self) -> *mut kernel_ext::bindings::net {
         // SAFETY: The pointer is set when the device is made, and written by a single store when the device moves.
         unsafe {
-            let net = &raw const (*self.as_raw()).__bindgen_anon_1.coredev.rdma_net.net;
+            let coredev = &raw const (*self.as_raw()).__bindgen_anon_1.coredev;
+            let net = &raw const (*coredev.cast::<bindings::ib_core_device>()).rdma_net.net;
             net.read_volatile().cast()
         }
     }

@@ -26,6 +26,7 @@ use kernel::{
     prelude::*,
 };
 use kernel_ext::{
+    compat::enumeration::dma_direction,
     entry::{view_of, FromC},
     error::EOPNOTSUPP,
 };
@@ -160,7 +161,7 @@ impl Transfer {
     /// Whether the transfer is an RDMA READ.
     #[inline]
     pub fn is_read(&self) -> bool {
-        self.direction as c_int != bindings::dma_data_direction_DMA_TO_DEVICE
+        self.direction != bindings::DMA_TO_DEVICE
     }
 
     fn opcode(&self) -> bindings::ib_wr_opcode {
@@ -497,7 +498,7 @@ impl RwUninit<'_> {
         if !got {
             return Err(EOPNOTSUPP);
         }
-        let (mut mapped, direction) = (0usize, transfer.direction as c_int);
+        let (mut mapped, direction) = (0usize, dma_direction(transfer.direction));
         let mut link = || -> Result {
             while let Some(piece) = range.next(bvecs) {
                 let length = piece.bv_len as usize;
@@ -678,7 +679,7 @@ impl RwUsed<'_> {
                 Some(RwKind::Iova) => {
                     let iova = &mut raw.__bindgen_anon_1.iova;
                     if let Some(dev) = device.dma_device_raw() {
-                        let (mapped, dir) = (iova.mapped_len, direction as c_int);
+                        let (mapped, dir) = (iova.mapped_len, dma_direction(direction));
                         bindings::dma_iova_destroy(dev, &mut iova.state, mapped, dir, 0);
                     }
                 }

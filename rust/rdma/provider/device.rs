@@ -7,6 +7,7 @@
 use core::{any::TypeId, mem::MaybeUninit, ops::Deref, ptr::NonNull};
 
 use kernel::{prelude::*, types::Opaque};
+use kernel_ext::compat::pin_init::initialize;
 use rdma_bindings::{self as bindings, ib_device};
 
 use crate::{abi::event::DeviceEvent, provider::event::new_event, MaySleep};
@@ -74,7 +75,7 @@ impl<P> Device<P> {
         // it is not moved.
         unsafe {
             (&raw mut (*this).provider).write(TypeId::of::<P>());
-            init.__pinned_init((&raw mut (*this).data).cast())
+            initialize((&raw mut (*this).data).cast(), init)
         }
     }
 

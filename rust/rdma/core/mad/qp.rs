@@ -40,8 +40,7 @@ use crate::{
 };
 
 /// The DMA direction of receive buffers.
-const FROM_DEVICE: bindings::dma_data_direction =
-    bindings::dma_data_direction_DMA_FROM_DEVICE as bindings::dma_data_direction;
+const FROM_DEVICE: bindings::dma_data_direction = bindings::DMA_FROM_DEVICE;
 
 /// The owner of the queue pairs in resource tracking.
 const OWNER: &CStr = c"ib_core";

@@ -31,8 +31,7 @@ use crate::{
 const OWN_QKEY: u32 = bindings::IB_QP_SET_QKEY;
 
 /// The DMA direction of send buffers.
-const TO_DEVICE: bindings::dma_data_direction =
-    bindings::dma_data_direction_DMA_TO_DEVICE as bindings::dma_data_direction;
+const TO_DEVICE: bindings::dma_data_direction = bindings::DMA_TO_DEVICE;
 
 /// The properties of a new MAD.
 pub struct SendInit<'a> {

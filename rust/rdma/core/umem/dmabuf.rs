@@ -18,7 +18,10 @@ use kernel::{
     prelude::*,
     types::NotThreadSafe,
 };
-use kernel_ext::entry::{view_of, FromC};
+use kernel_ext::{
+    compat::enumeration::dma_direction,
+    entry::{view_of, FromC},
+};
 use rdma_bindings::{
     self as bindings, dma_buf_attach_ops, dma_buf_attachment, dma_resv, ib_umem_dmabuf, scatterlist,
 };
@@ -29,7 +32,7 @@ use crate::{
     MaySleep,
 };
 
-const BOTH_WAYS: c_int = bindings::dma_data_direction_DMA_BIDIRECTIONAL;
+const BOTH_WAYS: kernel::bindings::dma_data_direction = dma_direction(bindings::DMA_BIDIRECTIONAL);
 
 view_of! {
     /// A range of a DMA buffer.

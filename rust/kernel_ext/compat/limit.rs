@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The limits in `struct ib_device_attr`: signed up to 7.2, unsigned since 7.3.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+/// The type of a limit.
+pub trait Limit {
+    /// The limit `most`. What is more than a signed limit can be becomes its maximum.
+    fn from_most(most: u32) -> Self;
+}
+
+impl Limit for i32 {
+    fn from_most(most: u32) -> Self {
+        Self::try_from(most).unwrap_or(Self::MAX)
+    }
+}
+
+impl Limit for u32 {
+    fn from_most(most: u32) -> Self {
+        most
+    }
+}
+
+/// The limit `most`, in the type of the field that it is for.
+pub fn limit<T: Limit>(most: u32) -> T {
+    T::from_most(most)
+}
