@@ -468,7 +468,7 @@ impl Connection {
             local_comm_id: local,
             remote_comm_id: self.remote_id,
             message_rejected: about as u8,
-            reject_info_length: info_length,
+            rejected_info_length: info_length,
             reason: reason as u16,
         }
     }

@@ -259,7 +259,7 @@ message! {
         /// Which message is rejected: see [`About`].
         message_rejected: u8 = (8, 0, 2),
         /// Bytes of additional information.
-        reject_info_length: u8 = (9, 0, 7),
+        rejected_info_length: u8 = (9, 0, 7),
         /// Why: see [`crate::reject::Reason`].
         reason: u16 = (10, 0, 16),
     }
