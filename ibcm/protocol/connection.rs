@@ -44,8 +44,9 @@ pub trait Effects {
     /// Takes the peer out of the tables and drops its entry, if there is one.
     fn forget(&mut self);
 
-    /// Takes the peer out of the tables; after some milliseconds, the input is [`Input::TimewaitExpired`] if the identifier, found
-    /// anew, still has this peer.
+    /// Takes the peer out of the tables if it is there; after some milliseconds, the input is [`Input::TimewaitExpired`] if the
+    /// identifier, found anew by its IDs, still has this queue pair of the peer. A REQ that was rejected as stale has no peer yet:
+    /// [`Connection::remote`] is zeros.
     fn timewait(&mut self, milliseconds: u32);
 
     /// Takes the listener out of its table.

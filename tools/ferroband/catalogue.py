@@ -4,6 +4,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import tomllib
 
 from .environment import REPO
 
@@ -95,7 +96,8 @@ def _crate(manifest: pathlib.Path) -> Test:
     rows: set[str] = set()
     for source in sources:
         rows |= set(rows_of(source.read_text()))
-    return Test(f"host/{manifest.parent.name}", "host", manifest, tuple(sorted(rows)), timeout=1200)
+    name = tomllib.loads(manifest.read_text())["package"]["name"]
+    return Test(f"host/{name}", "host", manifest, tuple(sorted(rows)), timeout=1200)
 
 
 def _guest_tests(path: pathlib.Path, kernel: str, scope: str) -> list[Test]:
@@ -174,7 +176,7 @@ def _own_first(kernel: str) -> list[Test]:
 
 def _stock_first() -> list[Test]:
     """What needs no guest."""
-    crates = [REPO / "hw/rxe/roce/Cargo.toml", *sorted((TESTING / "host").glob("**/Cargo.toml"))]
+    crates = [REPO / "hw/rxe/roce/Cargo.toml", REPO / "ibcm/protocol/Cargo.toml", *sorted((TESTING / "host").glob("**/Cargo.toml"))]
     tests = [_crate(manifest) for manifest in crates if manifest.exists()]
     tests += [Test(f"build/{name}", "build", REPO / "Makefile", timeout=1200)
               for name in ("modules", "clippy", "rustfmt")]

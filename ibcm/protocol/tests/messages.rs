@@ -67,26 +67,46 @@ fn fields_are_those_of_the_header() {
     let mut seen = std::collections::HashMap::<&str, usize>::new();
     for line in HEADER.lines() {
         let columns: Vec<&str> = line.split('\t').collect();
-        let [message, name] = columns[..2] else { panic!("{line}") };
-        let listed = fields(message).iter().find(|field| field.0 == name).map(|field| field.1);
+        let [message, name] = columns[..2] else {
+            panic!("{line}")
+        };
+        let listed = fields(message)
+            .iter()
+            .find(|field| field.0 == name)
+            .map(|field| field.1);
         if let [start, size] = columns[2..] {
             let (start, size): (usize, usize) = (start.parse().unwrap(), size.parse().unwrap());
             match listed {
-                Some(gid) => assert_eq!((gid.byte(), gid.bit(), gid.width()), (start, 0, size as u8 * 8), "{line}"),
-                None => assert_eq!((room(message, name).start(), room(message, name).size()), (start, size), "{line}"),
+                Some(gid) => assert_eq!(
+                    (gid.byte(), gid.bit(), gid.width()),
+                    (start, 0, size as u8 * 8),
+                    "{line}"
+                ),
+                None => assert_eq!(
+                    (room(message, name).start(), room(message, name).size()),
+                    (start, size),
+                    "{line}"
+                ),
             }
             *seen.entry(message).or_default() += usize::from(listed.is_some());
             continue;
         }
-        let [got, first, bytes] = columns[2..] else { panic!("{line}") };
+        let [got, first, bytes] = columns[2..] else {
+            panic!("{line}")
+        };
         let field = listed.unwrap_or_else(|| panic!("{line}"));
-        assert_eq!(field.get(&data()), u64::from_str_radix(got, 16).unwrap(), "{line}");
+        assert_eq!(
+            field.get(&data()),
+            u64::from_str_radix(got, 16).unwrap(),
+            "{line}"
+        );
         let mut set = [0; DATA_SIZE];
         field.set(&mut set, u64::MAX);
         let mut expected = [0; DATA_SIZE];
         let first: usize = first.parse().unwrap();
         for (at, pair) in bytes.as_bytes().chunks(2).enumerate() {
-            expected[first + at] = u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+            expected[first + at] =
+                u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
         }
         assert_eq!(set, expected, "{line}");
         *seen.entry(message).or_default() += 1;
@@ -120,11 +140,24 @@ fn fields_are_apart() {
 #[test]
 fn attributes() {
     for (index, attribute) in Attribute::ALL.into_iter().enumerate() {
-        assert_eq!((attribute.index(), usize::from(attribute.id())), (index, index + 0x10));
+        assert_eq!(
+            (attribute.index(), usize::from(attribute.id())),
+            (index, index + 0x10)
+        );
         assert_eq!(Attribute::from_id(attribute.id()), Some(attribute));
     }
-    assert_eq!((Attribute::from_id(0xf), Attribute::from_id(0x1b)), (None, None));
-    assert_eq!((About::from_bits(1), About::from_bits(2), About::from_bits(3)), (Some(About::Rep), Some(About::Other), None));
+    assert_eq!(
+        (Attribute::from_id(0xf), Attribute::from_id(0x1b)),
+        (None, None)
+    );
+    assert_eq!(
+        (
+            About::from_bits(1),
+            About::from_bits(2),
+            About::from_bits(3)
+        ),
+        (Some(About::Rep), Some(About::Other), None)
+    );
 }
 
 #[test]
@@ -133,7 +166,10 @@ fn rooms() {
     assert_eq!(Rej::ARI.set(&mut data, &[1; 73]), Err(TooLong));
     assert_eq!(data, [0xff; DATA_SIZE]);
     assert_eq!(Rej::ARI.set(&mut data, &[1; 8]), Ok(()));
-    assert_eq!((data[11], data[12], data[19], data[20], data[83], data[84]), (0xff, 1, 1, 0, 0, 0xff));
+    assert_eq!(
+        (data[11], data[12], data[19], data[20], data[83], data[84]),
+        (0xff, 1, 1, 0, 0, 0xff)
+    );
     assert_eq!(Rej::ARI.get(&data).len(), 72);
 }
 
@@ -157,7 +193,15 @@ fn reasons() {
 fn vendors_of_a_rep() {
     let mut rep = Rep::default();
     rep.set_vendor_id(0xff12_3456);
-    assert_eq!((rep.vendor_id_h, rep.vendor_id_m, rep.vendor_id_l, rep.vendor_id()), (0x12, 0x34, 0x56, 0x12_3456));
+    assert_eq!(
+        (
+            rep.vendor_id_h,
+            rep.vendor_id_m,
+            rep.vendor_id_l,
+            rep.vendor_id()
+        ),
+        (0x12, 0x34, 0x56, 0x12_3456)
+    );
 }
 
 /// The alternate path of a REQ: a LID, or a GID of OmniPath.
@@ -170,7 +214,9 @@ fn alternate_paths() {
     req.alternate_local_port_lid = 1;
     assert!(req.has_alternate());
     req.alternate_local_port_lid = 0;
-    req.alternate_local_port_gid = Gid([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x00, 0x06, 0x6a, 1, 2, 3, 4, 5]);
+    req.alternate_local_port_gid = Gid([
+        0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x00, 0x06, 0x6a, 1, 2, 3, 4, 5,
+    ]);
     assert!(req.has_alternate());
     req.alternate_local_port_gid.0[10] = 0x6b;
     assert!(!req.has_alternate());
