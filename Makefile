@@ -133,7 +133,7 @@ deb: modules
 
 clean:
 	@$(paths) test ! -d "$$KDIR" || $(kbuild) clean
-	@rm -rf out hw/rxe/roce/target ibcm/protocol/target
+	@rm -rf out hw/rxe/roce/target ibcm/protocol/target rdmacm/cm_rules/target
 
 rustfmt rustfmtcheck: $(environment)
 	@$(in_root) rustfmt --edition 2021 --config newline_style=Unix --color never $(if $(filter %check,$@),--check) $(rust_files)
