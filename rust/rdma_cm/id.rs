@@ -26,15 +26,15 @@ use kernel_ext::{
 };
 use rdma::{
     abi::qp::QpAttrMask,
-    bindings::{self, ib_qp_attr, rdma_cm_event, rdma_cm_event_type, rdma_cm_id, rdma_conn_param},
+    bindings::{self, ib_qp_attr, rdma_cm_event, rdma_cm_id, rdma_conn_param},
     client::{
-        qp::{Qp, Rc, State as QpStateType},
+        qp::{Qp, Rc, State as QpStateType, Transport, Ud},
         Device, DropsAnywhere,
     },
     MaySleep,
 };
 
-use crate::Address;
+use crate::{event::Event, Address, Options, Reason};
 
 /// The pending events of an identifier.
 #[pin_data]
@@ -80,16 +80,14 @@ impl State {
 
 /// An event that no caller has taken yet.
 struct PendingEvent {
-    kind: rdma_cm_event_type,
-    status: c_int,
-    private_data: KVec<u8>,
-    /// The new identifier of a connection request.
+    event: Event,
+    /// The new identifier of a request.
     raw: Option<RawId>,
 }
 
 impl PendingEvent {
     fn is_disconnect(&self) -> bool {
-        self.kind == bindings::RDMA_CM_EVENT_DISCONNECTED
+        matches!(self.event, Event::Disconnected)
     }
 }
 
@@ -116,31 +114,49 @@ impl Drop for RawId {
 }
 
 /// An identifier of a client's device. Dropping it may sleep.
-pub(crate) struct Id<'d> {
+pub(crate) struct Id<'d, K> {
     raw: RawId,
     device: Device<'d>,
-    _brand: PhantomData<fn(&'d ()) -> &'d ()>,
+    _brand: PhantomData<fn(&'d (), K) -> &'d ()>,
 }
 
-impl !DropsAnywhere for Id<'_> {}
+impl<K> !DropsAnywhere for Id<'_, K> {}
 
-/// An awaited event.
-pub(crate) struct Event<'d> {
-    pub(crate) private_data: KVec<u8>,
-    pub(crate) id: Option<Id<'d>>,
+/// The kind of an identifier: its port space, and the transport of its queue pair.
+pub(crate) trait Kind {
+    type Transport: Transport;
+    const SPACE: bindings::rdma_ucm_port_space;
+    const QP_TYPE: bindings::ib_qp_type;
 }
 
-impl Event<'_> {
-    fn without_data() -> Self {
-        Self {
-            private_data: KVec::new(),
-            id: None,
-        }
-    }
+/// Connections.
+pub(crate) struct Tcp;
+
+impl Kind for Tcp {
+    type Transport = Rc;
+    const SPACE: bindings::rdma_ucm_port_space = bindings::RDMA_PS_TCP;
+    const QP_TYPE: bindings::ib_qp_type = bindings::IB_QPT_RC;
 }
 
-impl<'d> Id<'d> {
-    pub(crate) fn new(device: &Device<'d>, net: &NetNamespace, sleep: &MaySleep) -> Result<Self> {
+/// Datagrams.
+pub(crate) struct Udp;
+
+impl Kind for Udp {
+    type Transport = Ud;
+    const SPACE: bindings::rdma_ucm_port_space = bindings::RDMA_PS_UDP;
+    const QP_TYPE: bindings::ib_qp_type = bindings::IB_QPT_UD;
+}
+
+/// What an identifier has for who waits for an event.
+pub(crate) type Taken<'d, K, T> = (T, Option<Id<'d, K>>);
+
+impl<'d, K: Kind> Id<'d, K> {
+    pub(crate) fn new(
+        device: &Device<'d>,
+        net: &NetNamespace,
+        options: &Options,
+        sleep: &MaySleep,
+    ) -> Result<Self> {
         sleep.check();
         let state = State::new()?;
         let context = Arc::as_ptr(&state).cast_mut().cast();
@@ -151,14 +167,17 @@ impl<'d> Id<'d> {
                 net.as_raw(),
                 Some(event_handler),
                 context,
-                bindings::RDMA_PS_TCP,
-                bindings::IB_QPT_RC,
+                K::SPACE,
+                K::QP_TYPE,
                 device.owner().as_char_ptr(),
             )
         };
         let raw = NonNull::new(kernel::error::from_err_ptr(raw)?).ok_or(ENOMEM)?;
         // INVARIANT: The identifier was just created.
-        Ok(Self::of(RawId { raw, state }, device))
+        let raw = RawId { raw, state };
+        // SAFETY: The identifier is valid.
+        unsafe { options.apply(raw.raw) }?;
+        Ok(Self::of(raw, device))
     }
 
     fn of(raw: RawId, device: &Device<'d>) -> Self {
@@ -203,7 +222,7 @@ impl<'d> Id<'d> {
         u16::from_be(port)
     }
 
-    pub(crate) fn resolve_address(
+    fn resolve_address(
         &self,
         source: Option<&Address>,
         destination: &Address,
@@ -223,9 +242,30 @@ impl<'d> Id<'d> {
         })
     }
 
-    pub(crate) fn resolve_route(&self, timeout_ms: u32) -> Result {
+    fn resolve_route(&self, timeout_ms: u32) -> Result {
         // SAFETY: By the type invariants the identifier is valid.
         to_result(unsafe { bindings::rdma_resolve_route(self.as_raw(), timeout_ms as c_ulong) })
+    }
+
+    /// Resolves an address and the route to it, which begins at the device.
+    pub(crate) fn resolve(
+        &self,
+        (source, destination): (Option<&Address>, &Address),
+        timeout_ms: u32,
+        sleep: &MaySleep,
+    ) -> Result {
+        self.resolve_address(source, destination, timeout_ms)?;
+        self.expect(timeout_ms, sleep, |event| match event {
+            Event::AddrResolved => Ok(()),
+            other => Err(other),
+        })?;
+        self.check_device()?;
+        self.resolve_route(timeout_ms)?;
+        self.expect(timeout_ms, sleep, |event| match event {
+            Event::RouteResolved => Ok(()),
+            other => Err(other),
+        })?;
+        Ok(())
     }
 
     pub(crate) fn connect(&self, mut params: rdma_conn_param) -> Result {
@@ -248,12 +288,11 @@ impl<'d> Id<'d> {
         })
     }
 
-    pub(crate) fn reject(&self, why: &[u8]) -> Result {
+    pub(crate) fn reject(&self, reason: Reason, why: &[u8]) -> Result {
         let length = u8::try_from(why.len()).map_err(|_| EINVAL)?;
-        let reason = bindings::IB_CM_REJ_CONSUMER_DEFINED as u8;
         // SAFETY: The identifier is valid; the bytes are copied.
         to_result(unsafe {
-            bindings::rdma_reject(self.as_raw(), why.as_ptr().cast(), length, reason)
+            bindings::rdma_reject(self.as_raw(), why.as_ptr().cast(), length, reason.number())
         })
     }
 
@@ -265,9 +304,9 @@ impl<'d> Id<'d> {
     /// Changes the state of a queue pair with the attributes of the connection manager.
     pub(crate) fn modify<S: QpStateType, N: QpStateType>(
         &self,
-        qp: Qp<'d, Rc, S>,
+        qp: Qp<'d, K::Transport, S>,
         sleep: &MaySleep,
-    ) -> Result<Qp<'d, Rc, N>> {
+    ) -> Result<Qp<'d, K::Transport, N>> {
         let mut attr: ib_qp_attr = pin_init::zeroed();
         attr.qp_state = N::STATE.as_raw();
         let mut mask = 0;
@@ -277,15 +316,29 @@ impl<'d> Id<'d> {
         Ok(unsafe { qp.become_raw(&mut attr, QpAttrMask::from_bits(mask as u32), sleep) }?)
     }
 
-    /// Waits for an event, at most `timeout_ms` milliseconds. Other events are ignored unless they are failures.
-    ///
-    /// The RTU of a peer may be lost. So a DREQ counts as `RDMA_CM_EVENT_ESTABLISHED` too, and stays pending.
-    pub(crate) fn expect(
-        &self,
-        kind: rdma_cm_event_type,
-        timeout_ms: u32,
-        sleep: &MaySleep,
-    ) -> Result<Event<'d>> {
+    /// Joins a multicast group. Its event tells where to send to.
+    pub(crate) fn join(&self, group: &Address, join_state: u8) -> Result {
+        let mut address = group.to_raw();
+        // SAFETY: The identifier is valid; the address is copied; the context is for events alone.
+        to_result(unsafe {
+            bindings::rdma_join_multicast(
+                self.as_raw(),
+                (&raw mut address).cast(),
+                join_state,
+                null_mut(),
+            )
+        })
+    }
+
+    /// Leaves the group that was joined last at an address.
+    pub(crate) fn leave(&self, group: &Address) {
+        let mut address = group.to_raw();
+        // SAFETY: The identifier is valid; the address is valid during the call.
+        unsafe { bindings::rdma_leave_multicast(self.as_raw(), (&raw mut address).cast()) };
+    }
+
+    /// Waits for the next event, at most `timeout_ms` milliseconds.
+    pub(crate) fn next(&self, timeout_ms: u32, sleep: &MaySleep) -> Result<Taken<'d, K, Event>> {
         let begin = Instant::<Monotonic>::now();
         loop {
             let waited = u32::try_from(begin.elapsed().as_millis()).unwrap_or(u32::MAX);
@@ -293,85 +346,59 @@ impl<'d> Id<'d> {
             if !self.raw.state.arrived.wait_timeout(left, sleep) {
                 return Err(ETIMEDOUT);
             }
-            if kind == bindings::RDMA_CM_EVENT_ESTABLISHED && self.raw.state.is_ended() {
-                return Ok(Event::without_data());
+            if let Some(PendingEvent { event, raw }) = self.raw.state.pop() {
+                return Ok((event, raw.map(|raw| Self::of(raw, &self.device))));
             }
-            let Some(event) = self.raw.state.pop() else {
-                continue;
-            };
-            if event.kind == kind && event.status == 0 {
-                return Ok(Event {
-                    private_data: event.private_data,
-                    id: event.raw.map(|raw| Self::of(raw, &self.device)),
-                });
-            }
-            let is_removed = kind == bindings::RDMA_CM_EVENT_DISCONNECTED
-                && event.kind == bindings::RDMA_CM_EVENT_DEVICE_REMOVAL;
-            if is_removed {
-                return Ok(Event::without_data());
-            }
-            if let Some(error) = failure(&event) {
-                return Err(error);
+        }
+    }
+
+    /// Waits for an event that `take` takes, at most `timeout_ms` milliseconds. Other events are ignored unless they are failures.
+    pub(crate) fn expect<T>(
+        &self,
+        timeout_ms: u32,
+        sleep: &MaySleep,
+        take: impl Fn(Event) -> Result<T, Event>,
+    ) -> Result<Taken<'d, K, T>> {
+        let begin = Instant::<Monotonic>::now();
+        loop {
+            let waited = u32::try_from(begin.elapsed().as_millis()).unwrap_or(u32::MAX);
+            let (event, id) = self.next(timeout_ms.saturating_sub(waited), sleep)?;
+            match take(event) {
+                Ok(taken) => return Ok((taken, id)),
+                Err(other) => other.failure().map_or(Ok(()), Err)?,
             }
         }
     }
 }
 
-/// The error for an event that is not the awaited one; `None` if it is ignored.
-fn failure(event: &PendingEvent) -> Option<Error> {
-    let refused = Error::from_errno(-(bindings::ECONNREFUSED as c_int));
-    match event.kind {
-        bindings::RDMA_CM_EVENT_REJECTED => Some(refused),
-        bindings::RDMA_CM_EVENT_ADDR_ERROR
-        | bindings::RDMA_CM_EVENT_ROUTE_ERROR
-        | bindings::RDMA_CM_EVENT_CONNECT_ERROR
-        | bindings::RDMA_CM_EVENT_UNREACHABLE => {
-            Some(to_result(event.status).err().unwrap_or(ETIMEDOUT))
+impl Id<'_, Tcp> {
+    /// Waits for a connection. The RTU of a peer may be lost: so a DREQ counts too, and stays pending.
+    pub(crate) fn expect_established(&self, timeout_ms: u32, sleep: &MaySleep) -> Result {
+        let begin = Instant::<Monotonic>::now();
+        loop {
+            let waited = u32::try_from(begin.elapsed().as_millis()).unwrap_or(u32::MAX);
+            let left = timeout_ms.saturating_sub(waited);
+            if !self.raw.state.arrived.wait_timeout(left, sleep) {
+                return Err(ETIMEDOUT);
+            }
+            if self.raw.state.is_ended() {
+                return Ok(());
+            }
+            match self.raw.state.pop().map(|pending| pending.event) {
+                Some(Event::Established(_)) => return Ok(()),
+                Some(other) => other.failure().map_or(Ok(()), Err)?,
+                None => {}
+            }
         }
-        bindings::RDMA_CM_EVENT_DISCONNECTED | bindings::RDMA_CM_EVENT_DEVICE_REMOVAL => {
-            Some(refused)
-        }
-        _ => None,
     }
 }
 
-/// The private data of a connection event.
+/// The C entry point of events of an identifier. If it fails for a request, the connection manager destroys the new identifier.
 ///
 /// # Safety
 ///
-/// The event is a valid event of the connection manager.
-unsafe fn private_data(event: &rdma_cm_event) -> Result<KVec<u8>> {
-    let mut bytes = KVec::new();
-    let has_some = matches!(
-        event.event,
-        bindings::RDMA_CM_EVENT_CONNECT_REQUEST
-            | bindings::RDMA_CM_EVENT_CONNECT_RESPONSE
-            | bindings::RDMA_CM_EVENT_REJECTED
-    );
-    // SAFETY: The type of the event selects the member of the union, and by the safety requirements its private data has this
-    // length.
-    let (from, length) = unsafe {
-        let conn = &event.param.conn;
-        (
-            conn.private_data.cast::<u8>(),
-            usize::from(conn.private_data_len),
-        )
-    };
-    if has_some && !from.is_null() && length != 0 {
-        // SAFETY: By the safety requirements the private data is valid for reads of `length` bytes.
-        let data = unsafe { core::slice::from_raw_parts(from, length) };
-        bytes.extend_from_slice(data, GFP_KERNEL)?;
-    }
-    Ok(bytes)
-}
-
-/// The C entry point of events of an identifier. If it fails for a connection request, the connection manager destroys the new
-/// identifier.
-///
-/// # Safety
-///
-/// The connection manager calls it in process context with an event and an identifier, whose context is a [`State`]. A connection
-/// request has a new identifier with the context of the listener.
+/// The connection manager calls it in process context with an event and an identifier, whose context is a [`State`]. A request has a
+/// new identifier with the context of the listener.
 unsafe extern "C" fn event_handler(id: *mut rdma_cm_id, event: *mut rdma_cm_event) -> c_int {
     // SAFETY: By the safety requirements.
     let outcome = unsafe {
@@ -381,31 +408,37 @@ unsafe extern "C" fn event_handler(id: *mut rdma_cm_id, event: *mut rdma_cm_even
     outcome.map_or_else(Error::to_errno, |()| 0)
 }
 
-/// Stores an event.
+/// Stores an event. It fails for requests alone: a failure for another event would destroy an identifier that has an owner.
 ///
 /// # Safety
 ///
 /// As for [`event_handler`].
-unsafe fn store_event(state: &State, id: *mut rdma_cm_id, event: &rdma_cm_event) -> Result {
-    let is_request = event.event == bindings::RDMA_CM_EVENT_CONNECT_REQUEST;
-    // An error for other events would destroy an identifier that its owner destroys too.
-    // SAFETY: By the safety requirements.
-    let private_data = match unsafe { private_data(event) } {
-        Err(error) if is_request => return Err(error),
-        bytes => bytes.unwrap_or_default(),
-    };
-    let mut pending = PendingEvent {
-        kind: event.event,
-        status: event.status,
-        private_data,
-        raw: None,
-    };
-    if !is_request {
-        if state.push(pending).is_err() {
-            pr_warn!("an event was lost\n");
+unsafe fn store_event(state: &State, id: *mut rdma_cm_id, raw: &rdma_cm_event) -> Result {
+    let is_request = raw.event == bindings::RDMA_CM_EVENT_CONNECT_REQUEST;
+    // SAFETY: By the safety requirements; the type of an identifier is constant.
+    let event = unsafe { Event::from_raw(raw, (*id).qp_type) };
+    match event {
+        Ok(Some(event)) if is_request => {
+            // SAFETY: By the safety requirements.
+            return unsafe { store_request(state, id, event) };
         }
-        return Ok(());
+        Err(error) if is_request => return Err(error),
+        Ok(Some(event)) => {
+            if state.push(PendingEvent { event, raw: None }).is_err() {
+                pr_warn!("an event was lost\n");
+            }
+        }
+        Ok(None) | Err(_) => pr_warn!("event {} was lost\n", raw.event),
     }
+    Ok(())
+}
+
+/// Stores a request with its new identifier, which it takes over if it succeeds.
+///
+/// # Safety
+///
+/// As for [`event_handler`], with a request.
+unsafe fn store_request(state: &State, id: *mut rdma_cm_id, event: Event) -> Result {
     let own = State::new()?;
     let raw = NonNull::new(id).ok_or(EINVAL)?;
     // The capacity is reserved first, so that nothing fails after the identifier is taken over.
@@ -414,8 +447,8 @@ unsafe fn store_event(state: &State, id: *mut rdma_cm_id, event: &rdma_cm_event)
     // SAFETY: By the safety requirements; only this thread uses the new identifier.
     unsafe { (*id).context = Arc::as_ptr(&own).cast_mut().cast::<c_void>() };
     // INVARIANT: The listener owns the identifier from now on.
-    pending.raw = Some(RawId { raw, state: own });
-    if let Err(lost) = events.push_within_capacity(pending) {
+    let raw = Some(RawId { raw, state: own });
+    if let Err(lost) = events.push_within_capacity(PendingEvent { event, raw }) {
         // The connection manager destroys the identifier, so it must not be dropped here.
         core::mem::forget(lost);
         return Err(ENOMEM);

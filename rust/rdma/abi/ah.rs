@@ -41,6 +41,29 @@ impl AhFields {
         }
         raw
     }
+
+    /// The fields of a C address vector. One that is not of RoCE has no MAC address.
+    pub fn from_raw(raw: &rdma_ah_attr) -> Self {
+        let has_grh = raw.ah_flags & bindings::IB_AH_GRH as u8 != 0;
+        let dmac = match raw.type_ {
+            // SAFETY: The type selects the member of the union, which is plain data.
+            bindings::RDMA_AH_ATTR_TYPE_ROCE => unsafe { raw.__bindgen_anon_1.roce.dmac },
+            _ => [0; 6],
+        };
+        Self {
+            grh: has_grh.then(|| GlobalRoute {
+                dgid: Gid::from_raw(&raw.grh.dgid),
+                flow_label: raw.grh.flow_label,
+                sgid_index: raw.grh.sgid_index,
+                hop_limit: raw.grh.hop_limit,
+                traffic_class: raw.grh.traffic_class,
+            }),
+            sl: raw.sl,
+            static_rate: raw.static_rate,
+            port_num: raw.port_num,
+            dmac,
+        }
+    }
 }
 
 /// A GRH: `struct ib_global_route` without a reference to its source GID entry.
