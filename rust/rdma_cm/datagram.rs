@@ -110,45 +110,73 @@ impl<'d> Route<'d> {
         Ok(Self { id })
     }
 
-    /// Looks the queue pair of the peer up (SIDR), with private data of up to 180 bytes, and makes the own one ready. Returns where to
-    /// send to, and the private data of the peer.
+    /// Looks the queue pair of the peer up: see [`Self::begin`] and [`Lookup::finish`].
     ///
     /// # Errors
     ///
-    /// `ECONNREFUSED` if there is none, `ETIMEDOUT`, `EINVAL` for too much private data, and those of the connection manager and of
-    /// the driver.
+    /// The errors of these two.
     pub fn connect(
         self,
         qp: Qp<'d, Ud, Reset>,
         private_data: &[u8],
         sleep: &MaySleep,
     ) -> Result<(Endpoint<'d>, Remote, KVec<u8>)> {
-        let found = self.answer(qp, private_data, sleep)?;
-        found.map_err(|why| match why {
+        self.begin(qp, private_data, sleep)?.finish(sleep)
+    }
+
+    /// Asks for the queue pair of the peer (SIDR), with private data of up to 180 bytes, and makes the own one ready.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for too much private data, and those of the connection manager and of the driver.
+    pub fn begin(
+        self,
+        qp: Qp<'d, Ud, Reset>,
+        private_data: &[u8],
+        sleep: &MaySleep,
+    ) -> Result<Lookup<'d>> {
+        let qp = ready(&self.id, qp, sleep)?;
+        self.id.connect(params(private_data, qp.number())?)?;
+        Ok(Lookup { qp, id: self.id })
+    }
+}
+
+/// A lookup that waits for the answer of the peer.
+pub struct Lookup<'d> {
+    /// The queue pair, which is dropped before the identifier.
+    qp: Qp<'d, Ud, Rts>,
+    id: Id<'d, Udp>,
+}
+
+impl<'d> Lookup<'d> {
+    /// Waits for the answer. Returns where to send to, and the private data of the peer.
+    ///
+    /// # Errors
+    ///
+    /// `ECONNREFUSED` if the peer refuses, `ETIMEDOUT`, and those of the connection manager.
+    pub fn finish(self, sleep: &MaySleep) -> Result<(Endpoint<'d>, Remote, KVec<u8>)> {
+        self.answer(sleep)?.map_err(|why| match why {
             Unreachable::Error(error) => error,
             Unreachable::Refused(..) => crate::event::refused(),
         })
     }
 
-    /// As [`Self::connect`], with why there is no answer.
+    /// As [`Self::finish`], with why there is no queue pair.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for too much private data, and those of the connection manager and of the driver.
+    /// `ETIMEDOUT`, and those of the connection manager.
     pub fn answer(
         self,
-        qp: Qp<'d, Ud, Reset>,
-        private_data: &[u8],
         sleep: &MaySleep,
     ) -> Result<Result<(Endpoint<'d>, Remote, KVec<u8>), Unreachable>> {
-        let qp = ready(&self.id, qp, sleep)?;
-        self.id.connect(params(private_data, qp.number())?)?;
         let (answer, _) = self.id.expect(TIMEOUT_MS, sleep, |event| match event {
             Event::Found(remote, told) => Ok(Ok((remote, told))),
             Event::Unreachable(why) => Ok(Err(why)),
             other => Err(other),
         })?;
-        let (groups, id) = (KVec::new(), self.id);
+        let Self { qp, id } = self;
+        let groups = KVec::new();
         Ok(answer.map(|(remote, told)| (Endpoint { groups, qp, id }, remote, told)))
     }
 }

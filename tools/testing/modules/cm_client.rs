@@ -16,15 +16,18 @@ use rdma::{
     bindings,
     client::{
         cq::PollContext,
-        op::RcOp,
-        qp::{Config, Qp, Rc, Reset},
+        op::{RcOp, UdOp},
+        qp::{Config, Qp, Reset, Transport, Ud},
         table::{Registration, Table},
         work::{Completion, Handler},
         Client, Cq, Device, Pd, Work,
     },
     MaySleep,
 };
-use rdma_cm::{Address, Connection, Listener, Params, Route};
+use rdma_cm::{
+    datagram::{self, Endpoint, Membership},
+    Address, Connection, Event, Listener, Options, Params, Reason, Remote, Route, Unreachable,
+};
 
 process_module! {
     type: Test,
@@ -62,12 +65,19 @@ struct Parts<'d> {
 }
 
 impl<'d> Parts<'d> {
-    fn qp(&self, sleep: &MaySleep) -> Result<Qp<'d, Rc, Reset>> {
+    fn new(device: &Device<'d>, sleep: &MaySleep) -> Result<Self> {
+        Ok(Self {
+            pd: Pd::new(device, sleep)?,
+            cq: Cq::new(device, 128, 0, PollContext::WorkQueue, sleep)?,
+        })
+    }
+
+    fn qp<T: Transport>(&self, sleep: &MaySleep) -> Result<Qp<'d, T, Reset>> {
         let config = Config {
             send_cq: &self.cq,
             recv_cq: &self.cq,
-            max_sends: 4,
-            max_receives: 4,
+            max_sends: 16,
+            max_receives: 16,
             max_pieces: 1,
             srq: None,
             events: None,
@@ -81,6 +91,22 @@ fn address(device: &Device<'_>) -> Result<[u8; 4]> {
     let gids = (0..8).filter_map(|index| device.gid(1, index).ok());
     gids.filter_map(|gid| gid.gid().ipv4()).next().ok_or(ENODEV)
 }
+
+/// An IPv6 address of a device, of those that are unique and local.
+fn address6(device: &Device<'_>) -> Result<[u8; 16]> {
+    let gids = (0..8).filter_map(|index| device.gid(1, index).ok());
+    let mut raw = gids.map(|gid| gid.gid().to_raw());
+    // SAFETY: Both members of the union are plain data.
+    let is_local = |gid: &bindings::ib_gid| unsafe { gid.raw }.first() == Some(&0xfd);
+    let gid = raw.find(is_local).ok_or(ENODEV)?;
+    // SAFETY: As above.
+    Ok(unsafe { gid.raw })
+}
+
+/// The port of `udaddy`.
+const UDADDY: u16 = 7174;
+/// The group of `mckey`.
+const GROUP: Address = Address::V4([239, 1, 2, 4], 0);
 
 const PARAMS: Params<'static> = Params {
     private_data: b"from who connects",
@@ -101,27 +127,40 @@ struct Pair<'d> {
 
 impl<'d> Pair<'d> {
     fn new(device: &Device<'d>, sleep: &MaySleep) -> Result<Self> {
-        let parts = Parts {
-            pd: Pd::new(device, sleep)?,
-            cq: Cq::new(device, 32, 0, PollContext::WorkQueue, sleep)?,
-        };
         let own = address(device)?;
-        let listener = Listener::new(device, NetNamespace::init(), &Address::V4(own, 0), 4, sleep)?;
-        let there = Address::V4(own, listener.port());
-        let route = Route::resolve(
-            device,
-            NetNamespace::init(),
-            Some(&Address::V4(own, 0)),
-            &there,
-            sleep,
-        )?;
+        Self::between(device, |port| Address::V4(own, port), sleep)
+    }
+
+    fn between(
+        device: &Device<'d>,
+        own: impl Fn(u16) -> Address,
+        sleep: &MaySleep,
+    ) -> Result<Self> {
+        let parts = Parts::new(device, sleep)?;
+        let net = NetNamespace::init();
+        let options = Options {
+            service_type: Some(8),
+            ack_timeout: Some(16),
+            min_rnr_timer: Some(3),
+            reuse_address: true,
+            family_only: true,
+        };
+        let listener = Listener::with_options(device, net, &options, (&own(0), 4), sleep)?;
+        let there = own(listener.port());
+        let here = own(0);
+        let ends = (Some(&here), &there);
+        let route = Route::resolve_with(device, net, &options, ends, sleep)?;
         let from = route.init(parts.qp(sleep)?, sleep)?;
+        let route_qp = from.number();
         let connecting = route.begin(from, &PARAMS, sleep)?;
         let request = listener.next(5000, sleep)?;
         ensure!(
             request.private_data().starts_with(PARAMS.private_data),
             "other private data"
         );
+        let offer = request.offer();
+        ensure!(offer.qp_num == route_qp, "another queue pair: {offer:?}");
+        ensure!(offer.rnr_retries == 7, "other retries: {offer:?}");
         let received = Arc::pin_init(Done::new(), GFP_KERNEL)?;
         let to = request.init(parts.qp(sleep)?, sleep)?;
         to.post_receive(Work::new(device, 64, Waited(received.clone()), sleep)?)?;
@@ -208,6 +247,157 @@ fn impossible(device: &Device<'_>, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
+fn connect6(device: &Device<'_>, sleep: &MaySleep) -> Result {
+    let own = address6(device)?;
+    Pair::between(device, |port| Address::V6(own, port, 0), sleep).map(drop)
+}
+
+/// A rejection comes with its reason and its private data.
+fn reasons(device: &Device<'_>, sleep: &MaySleep) -> Result {
+    let (parts, net) = (Parts::new(device, sleep)?, NetNamespace::init());
+    let own = address(device)?;
+    let listener = Listener::new(device, net, &Address::V4(own, 0), 4, sleep)?;
+    let there = Address::V4(own, listener.port());
+    for reason in [Reason::NO_RESOURCES, Reason::CONSUMER_DEFINED] {
+        let route = Route::resolve(device, net, None, &there, sleep)?;
+        let qp = route.init(parts.qp(sleep)?, sleep)?;
+        let connecting = route.begin(qp, &PARAMS, sleep)?;
+        listener
+            .next(5000, sleep)?
+            .reject_for(reason, b"full", sleep)?;
+        let Err(rejection) = connecting.answer(sleep)? else {
+            return Err(EIO);
+        };
+        ensure!(rejection.reason == Some(reason), "{rejection:?}");
+        ensure!(rejection.private_data.starts_with(b"full"), "{rejection:?}");
+    }
+    drop(listener);
+    let route = Route::resolve(device, net, None, &there, sleep)?;
+    let qp = route.init(parts.qp(sleep)?, sleep)?;
+    let Err(rejection) = route.begin(qp, &PARAMS, sleep)?.answer(sleep)? else {
+        return Err(EIO);
+    };
+    let expected = Some(Reason::INVALID_SERVICE_ID);
+    ensure!(rejection.reason == expected, "{rejection:?}");
+    Ok(())
+}
+
+/// The events of a connection's end, in order.
+fn events(device: &Device<'_>, sleep: &MaySleep) -> Result {
+    let pair = Pair::new(device, sleep)?;
+    pair.from.disconnect(sleep)?;
+    let event = pair.to.next_event(5000, sleep)?;
+    ensure!(matches!(event, Event::Disconnected), "{event:?}");
+    pair.to.disconnect(sleep)?;
+    let event = pair.from.next_event(5000, sleep)?;
+    ensure!(matches!(event, Event::Disconnected), "{event:?}");
+    let event = pair.from.next_event(10_000, sleep)?;
+    ensure!(matches!(event, Event::TimewaitExit), "{event:?}");
+    Ok(())
+}
+
+/// Sends `count` datagrams of 100 bytes, and waits until they are sent.
+fn send<'d>(
+    endpoint: &Endpoint<'d>,
+    (device, to, count): (&Device<'d>, &Remote, u32),
+    sleep: &MaySleep,
+) -> Result {
+    let ah = to.ah(endpoint.pd(), sleep)?;
+    let sent = Arc::pin_init(Done::new(), GFP_KERNEL)?;
+    for _ in 0..count {
+        let op = UdOp {
+            ah: &ah,
+            qp_num: to.qp_num,
+            qkey: to.qkey,
+            immediate: Some([0, 0, 0, 1]),
+        };
+        endpoint.post_send(Work::new(device, 100, Waited(sent.clone()), sleep)?, op)?;
+        ensure!(sent.wait_timeout(5000, sleep), "not sent");
+    }
+    Ok(())
+}
+
+/// A queue pair is looked up, and a datagram goes there.
+fn datagrams(device: &Device<'_>, own: impl Fn(u16) -> Address, sleep: &MaySleep) -> Result {
+    let (net, options) = (NetNamespace::init(), Options::default());
+    let parts = Parts::new(device, sleep)?;
+    let listener = datagram::Listener::new(device, net, &options, (&own(0), 4), sleep)?;
+    let there = own(listener.port());
+    let receiver = listener.ready(parts.qp::<Ud>(sleep)?, sleep)?;
+    let received = Arc::pin_init(Done::new(), GFP_KERNEL)?;
+    receiver.post_receive(Work::new(device, 256, Waited(received.clone()), sleep)?)?;
+    // The answers come from this thread too, so they are given to a lookup that is under way.
+    let lookup = datagram::Route::resolve(device, net, &options, (None, &there), sleep)?
+        .begin(parts.qp(sleep)?, b"which", sleep)?;
+    let request = listener.next(5000, sleep)?;
+    ensure!(request.private_data().starts_with(b"which"), "other data");
+    request.accept(&receiver, b"this", sleep)?;
+    let (endpoint, remote, told) = lookup.finish(sleep)?;
+    ensure!(told.starts_with(b"this"), "other data");
+    ensure!(remote.qp_num == receiver.number(), "{remote:?}");
+    ensure!(remote.qkey == bindings::RDMA_UDP_QKEY, "{remote:?}");
+    send(&endpoint, (device, &remote, 1), sleep)?;
+    ensure!(received.wait_timeout(5000, sleep), "not received");
+    let lookup = datagram::Route::resolve(device, net, &options, (None, &there), sleep)?
+        .begin(parts.qp(sleep)?, b"", sleep)?;
+    listener.next(5000, sleep)?.reject(b"no", sleep)?;
+    match lookup.answer(sleep)?.err() {
+        Some(Unreachable::Refused(status, why)) => {
+            ensure!(status == bindings::IB_SIDR_REJECT, "status {status}");
+            ensure!(why.starts_with(b"no"), "{why:?}");
+            Ok(())
+        }
+        other => {
+            pr_info!("  {other:?}\n");
+            Err(EIO)
+        }
+    }
+}
+
+/// A group is joined, hears itself, and is left.
+fn group(device: &Device<'_>, sleep: &MaySleep) -> Result {
+    let (net, options) = (NetNamespace::init(), Options::default());
+    let (parts, own) = (Parts::new(device, sleep)?, Address::V4(address(device)?, 0));
+    let to = Address::V4([239, 1, 2, 3], 0);
+    let qp = parts.qp(sleep)?;
+    let mut member = Endpoint::bind(device, net, &options, (&own, qp), sleep)?;
+    member.join(&to, Membership::Full, sleep)?;
+    let again = member.join(&to, Membership::Full, sleep).err();
+    ensure!(again == Some(EEXIST), "{again:?}");
+    let received = Arc::pin_init(Done::new(), GFP_KERNEL)?;
+    for _ in 0..2 {
+        member.post_receive(Work::new(device, 256, Waited(received.clone()), sleep)?)?;
+    }
+    let qp = parts.qp(sleep)?;
+    let mut sender = Endpoint::bind(device, net, &options, (&own, qp), sleep)?;
+    let remote = sender.join(&to, Membership::SendOnly, sleep)?;
+    send(&sender, (device, &remote, 1), sleep)?;
+    ensure!(received.wait_timeout(5000, sleep), "not received");
+    member.leave(&to, sleep)?;
+    send(&sender, (device, &remote, 1), sleep)?;
+    ensure!(!received.wait_timeout(200, sleep), "received after leaving");
+    let gone = member.leave(&to, sleep).err();
+    ensure!(gone == Some(ENOENT), "{gone:?}");
+    Ok(())
+}
+
+/// What programs say, if they run: `udaddy` as a server, `mckey` as a receiver.
+fn programs(device: &Device<'_>, sleep: &MaySleep) -> Result {
+    let (net, options) = (NetNamespace::init(), Options::default());
+    let (parts, own) = (Parts::new(device, sleep)?, address(device)?);
+    let there = Address::V4(own, UDADDY);
+    let route = datagram::Route::resolve(device, net, &options, (None, &there), sleep)?;
+    match route.begin(parts.qp(sleep)?, b"", sleep)?.answer(sleep)? {
+        Ok((_, remote, _)) => pr_info!("peer|udaddy|queue pair {}\n", remote.qp_num),
+        Err(Unreachable::Refused(status, _)) => pr_info!("peer|udaddy|refuses: {status}\n"),
+        Err(Unreachable::Error(error)) => pr_info!("peer|udaddy|{error:?}\n"),
+    }
+    let here = (&Address::V4(own, 0), parts.qp(sleep)?);
+    let mut sender = Endpoint::bind(device, net, &options, here, sleep)?;
+    let remote = sender.join(&GROUP, Membership::SendOnly, sleep)?;
+    send(&sender, (device, &remote, 10), sleep)
+}
+
 struct TestClient;
 
 static TABLE: Table<TestClient> = Table::new();
@@ -254,6 +444,17 @@ impl ProcessModule for Test {
                 report("both ends are dropped", abandon(device, sleep));
                 report("a peer is rejected", rejected(device, sleep));
                 report("addresses that cannot be", impossible(device, sleep));
+                report("a connection by IPv6", connect6(device, sleep));
+                report("reasons of rejections", reasons(device, sleep));
+                report("the events of an end", events(device, sleep));
+                let own = address(device).map(|own| move |port| Address::V4(own, port));
+                let done = own.and_then(|own| datagrams(device, own, sleep));
+                report("datagrams", done);
+                let own = address6(device).map(|own| move |port| Address::V6(own, port, 0));
+                let done = own.and_then(|own| datagrams(device, own, sleep));
+                report("datagrams by IPv6", done);
+                report("a multicast group", group(device, sleep));
+                report("programs", programs(device, sleep));
                 None
             },
             sleep,
