@@ -155,10 +155,7 @@ impl<'d> Connecting<'d> {
     /// # Errors
     ///
     /// `ETIMEDOUT`, and those of the connection manager and of the driver.
-    pub fn answer(
-        self,
-        sleep: &MaySleep,
-    ) -> Result<Result<(Connection<'d>, KVec<u8>), Rejection>> {
+    pub fn answer(self, sleep: &MaySleep) -> Result<Result<(Connection<'d>, KVec<u8>), Rejection>> {
         let (answer, _) = self.id.expect(TIMEOUT_MS, sleep, |event| match event {
             Event::ConnectResponse(offer) => Ok(Ok(offer)),
             Event::Rejected(rejection) => Ok(Err(rejection)),

@@ -76,11 +76,7 @@ fn params(private_data: &[u8], qp_num: u32) -> Result<rdma_conn_param> {
 }
 
 /// Makes a queue pair ready to send, with the Q_Key of the connection manager.
-fn ready<'d>(
-    id: &Id<'d, Udp>,
-    qp: Qp<'d, Ud, Reset>,
-    sleep: &MaySleep,
-) -> Result<Qp<'d, Ud, Rts>> {
+fn ready<'d>(id: &Id<'d, Udp>, qp: Qp<'d, Ud, Reset>, sleep: &MaySleep) -> Result<Qp<'d, Ud, Rts>> {
     let qp: Qp<'d, Ud, Init> = id.modify(qp, sleep)?;
     Ok(qp
         .into_rtr(&(), sleep)?
@@ -120,7 +116,7 @@ impl<'d> Route<'d> {
         qp: Qp<'d, Ud, Reset>,
         private_data: &[u8],
         sleep: &MaySleep,
-    ) -> Result<(Endpoint<'d>, Remote, KVec<u8>)> {
+    ) -> Result<Found<'d>> {
         self.begin(qp, private_data, sleep)?.finish(sleep)
     }
 
@@ -154,7 +150,7 @@ impl<'d> Lookup<'d> {
     /// # Errors
     ///
     /// `ECONNREFUSED` if the peer refuses, `ETIMEDOUT`, and those of the connection manager.
-    pub fn finish(self, sleep: &MaySleep) -> Result<(Endpoint<'d>, Remote, KVec<u8>)> {
+    pub fn finish(self, sleep: &MaySleep) -> Result<Found<'d>> {
         self.answer(sleep)?.map_err(|why| match why {
             Unreachable::Error(error) => error,
             Unreachable::Refused(..) => crate::event::refused(),
@@ -166,10 +162,7 @@ impl<'d> Lookup<'d> {
     /// # Errors
     ///
     /// `ETIMEDOUT`, and those of the connection manager.
-    pub fn answer(
-        self,
-        sleep: &MaySleep,
-    ) -> Result<Result<(Endpoint<'d>, Remote, KVec<u8>), Unreachable>> {
+    pub fn answer(self, sleep: &MaySleep) -> Result<Result<Found<'d>, Unreachable>> {
         let (answer, _) = self.id.expect(TIMEOUT_MS, sleep, |event| match event {
             Event::Found(remote, told) => Ok(Ok((remote, told))),
             Event::Unreachable(why) => Ok(Err(why)),
@@ -180,6 +173,9 @@ impl<'d> Lookup<'d> {
         Ok(answer.map(|(remote, told)| (Endpoint { groups, qp, id }, remote, told)))
     }
 }
+
+/// What a lookup has found: an endpoint, where to send to, and the private data of the peer.
+pub type Found<'d> = (Endpoint<'d>, Remote, KVec<u8>);
 
 /// How a group is joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,7 +301,10 @@ impl<'d> Endpoint<'d> {
         sleep.check();
         let mut groups = self.groups.iter();
         let index = groups.position(|group| group.address == *address);
-        let group = self.groups.remove(index.ok_or(ENOENT)?).map_err(|_| ENOENT)?;
+        let group = self
+            .groups
+            .remove(index.ok_or(ENOENT)?)
+            .map_err(|_| ENOENT)?;
         self.end(&group)
     }
 

@@ -60,9 +60,7 @@ mod options;
 mod reason;
 
 pub use address::Address;
-pub use connection::{
-    Accepting, Connecting, Connection, Listener, Params, Ready, Request, Route,
-};
+pub use connection::{Accepting, Connecting, Connection, Listener, Params, Ready, Request, Route};
 pub use event::{Event, Offer, Rejection, Remote, Unreachable};
 pub use options::Options;
 pub use reason::Reason;

@@ -109,18 +109,6 @@ unsafe impl Send for NetRef {}
 unsafe impl Sync for NetRef {}
 
 impl NetRef {
-    /// Returns the namespace of a process, by its number in the current process's PID namespace.
-    ///
-    /// # Errors
-    ///
-    /// `ESRCH` if there is no such process.
-    pub fn of_pid(pid: i32) -> Result<Self> {
-        // SAFETY: The function looks the number up.
-        let net = unsafe { kernel::error::from_err_ptr(bindings::get_net_ns_by_pid(pid)) }?;
-        // INVARIANT: `get_net_ns_by_pid` has counted a reference, which the result owns.
-        NonNull::new(net).map(Self).ok_or(ESRCH)
-    }
-
     /// Returns the namespace of a file descriptor of the current process.
     ///
     /// # Errors

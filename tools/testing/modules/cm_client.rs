@@ -327,8 +327,11 @@ fn datagrams(device: &Device<'_>, own: impl Fn(u16) -> Address, sleep: &MaySleep
     let received = Arc::pin_init(Done::new(), GFP_KERNEL)?;
     receiver.post_receive(Work::new(device, 256, Waited(received.clone()), sleep)?)?;
     // The answers come from this thread too, so they are given to a lookup that is under way.
-    let lookup = datagram::Route::resolve(device, net, &options, (None, &there), sleep)?
-        .begin(parts.qp(sleep)?, b"which", sleep)?;
+    let lookup = datagram::Route::resolve(device, net, &options, (None, &there), sleep)?.begin(
+        parts.qp(sleep)?,
+        b"which",
+        sleep,
+    )?;
     let request = listener.next(5000, sleep)?;
     ensure!(request.private_data().starts_with(b"which"), "other data");
     request.accept(&receiver, b"this", sleep)?;
@@ -338,8 +341,11 @@ fn datagrams(device: &Device<'_>, own: impl Fn(u16) -> Address, sleep: &MaySleep
     ensure!(remote.qkey == bindings::RDMA_UDP_QKEY, "{remote:?}");
     send(&endpoint, (device, &remote, 1), sleep)?;
     ensure!(received.wait_timeout(5000, sleep), "not received");
-    let lookup = datagram::Route::resolve(device, net, &options, (None, &there), sleep)?
-        .begin(parts.qp(sleep)?, b"", sleep)?;
+    let lookup = datagram::Route::resolve(device, net, &options, (None, &there), sleep)?.begin(
+        parts.qp(sleep)?,
+        b"",
+        sleep,
+    )?;
     listener.next(5000, sleep)?.reject(b"no", sleep)?;
     match lookup.answer(sleep)?.err() {
         Some(Unreachable::Refused(status, why)) => {
