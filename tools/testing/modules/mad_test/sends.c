@@ -238,7 +238,7 @@ static void test_early_response(void)
 
 static void test_cancel_waiting(void)
 {
-	struct ib_mad_send_buf *send = request(MT_FAR_LID, LONG_MS, 3), *other = request(MT_FAR_LID, 100, 0);
+	struct ib_mad_send_buf *send = request(MT_FAR_LID, LONG_MS, 3), *other = request(MT_FAR_LID, 1000, 0);
 	__be64 tid = mt_tid(send);
 
 	CHECK(!mt_post(send) && !mt_post(other), "two requests that wait for responses");
