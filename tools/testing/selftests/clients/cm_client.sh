@@ -24,15 +24,16 @@ check "the client goes" rmmod cm_client
 
 own=$(ip -4 -o address show dev left | sed 's/.*inet \([0-9.]*\).*/\1/')
 udaddy -b "$own" > /tmp/udaddy & udaddy=$!
-mckey -b "$own" -m 239.1.2.4 > /tmp/mckey & mckey=$!
-listens() { rdma resource show cm_id | grep -c "comm $1"; }    # program
-check "udaddy listens" retry 20 test -n "$(listens udaddy)"
-joined() { grep -q joined /tmp/mckey; }
-retry 20 joined
+stdbuf -oL mckey -b "$own" -m 239.1.2.4 > /tmp/mckey 2>&1 & mckey=$!
+listens() { rdma resource show cm_id | grep -q "comm $1"; }    # program
+check "udaddy listens" retry 20 listens udaddy
+receives() { grep -q "receiving data" /tmp/mckey; }
+check "mckey receives" retry 20 receives
 mark cm_client
 check "the tests run beside programs" modprobe cm_client
 check "udaddy tells its queue pair" grep -q '^peer|udaddy|queue pair [1-9]' <(lines)
 check "mckey gets all messages" wait $mckey
+check "and says so" grep -q "data transfers complete" /tmp/mckey
 kill $udaddy
 wait $udaddy
 check "the device goes under it" rdma link delete rxe0
