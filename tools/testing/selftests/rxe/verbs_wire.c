@@ -617,9 +617,9 @@ static void ack_timeout(int timeout, int timeouts)
 	}
 	snprintf(name, sizeof(name), timeout ? "timeout %d" : "timeout %d: for ever", timeout);
 	snprintf(why, sizeof(why), "%d packets in %ld us, at least %ld us apart (%ld), status %d", count, last - first, shortest, lower, status);
-	/* A packet that is seen late is nearer to the next one: all of them take as long as they should. */
+	/* A packet that is seen late is nearer to the next one: most of the time that all of them should take has to pass. */
 	if (timeout)
-		verdict(name, status == IBV_WC_RETRY_EXC_ERR && count == 4 && last - first >= timeouts * lower * 90 / 100 &&
+		verdict(name, status == IBV_WC_RETRY_EXC_ERR && count == 4 && last - first >= timeouts * lower * 75 / 100 &&
 			shortest <= lower * 4 + 10000, true, why);
 	else
 		verdict(name, status == -1 && count == 1, false, why);
