@@ -10,10 +10,7 @@ use kernel::sync::aref::ARef;
 use rdma_bindings::{self as bindings, ib_ah, rdma_ah_attr};
 
 use crate::{
-    abi::{
-        ah::{AhFields, GlobalRoute},
-        gid::{Gid, GidAttr},
-    },
+    abi::{ah::AhFields, gid::GidAttr},
     provider::{
         data::ProviderData,
         object::{Base, Object},
@@ -64,26 +61,7 @@ impl<'a> AhAttr<'a> {
 
     /// A copy of the address vector, without its source GID entry.
     pub fn fields(&self) -> AhFields {
-        let raw = self.0;
-        let is_roce = raw.type_ == bindings::RDMA_AH_ATTR_TYPE_ROCE;
-        AhFields {
-            grh: self.has_grh().then(|| GlobalRoute {
-                dgid: Gid::from_raw(&raw.grh.dgid),
-                flow_label: raw.grh.flow_label,
-                sgid_index: raw.grh.sgid_index,
-                hop_limit: raw.grh.hop_limit,
-                traffic_class: raw.grh.traffic_class,
-            }),
-            sl: raw.sl,
-            static_rate: raw.static_rate,
-            port_num: raw.port_num,
-            dmac: if is_roce {
-                // SAFETY: The type selects the member `roce` of the union.
-                unsafe { raw.__bindgen_anon_1.roce.dmac }
-            } else {
-                [0; 6]
-            },
-        }
+        AhFields::from_raw(self.0)
     }
 
     /// Whether the address vector has a GRH.
