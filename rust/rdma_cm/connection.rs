@@ -218,10 +218,7 @@ impl<'d> Listener<'d> {
         (address, backlog): (&Address, u16),
         sleep: &MaySleep,
     ) -> Result<Self> {
-        let id = Id::new(device, net, options, sleep)?;
-        id.bind(address)?;
-        id.check_device()?;
-        id.listen(backlog)?;
+        let id = Id::listening(device, net, options, (address, backlog), sleep)?;
         Ok(Self { id })
     }
 

@@ -223,9 +223,7 @@ impl<'d> Endpoint<'d> {
         (address, qp): (&Address, Qp<'d, Ud, Reset>),
         sleep: &MaySleep,
     ) -> Result<Self> {
-        let id = Id::new(device, net, options, sleep)?;
-        id.bind(address)?;
-        id.check_device()?;
+        let id = Id::bound(device, net, options, address, sleep)?;
         let qp = ready(&id, qp, sleep)?;
         let groups = KVec::new();
         Ok(Self { groups, qp, id })
@@ -356,10 +354,7 @@ impl<'d> Listener<'d> {
         (address, backlog): (&Address, u16),
         sleep: &MaySleep,
     ) -> Result<Self> {
-        let id = Id::new(device, net, options, sleep)?;
-        id.bind(address)?;
-        id.check_device()?;
-        id.listen(backlog)?;
+        let id = Id::listening(device, net, options, (address, backlog), sleep)?;
         Ok(Self { id })
     }
 

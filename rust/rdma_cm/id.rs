@@ -193,7 +193,7 @@ impl<'d, K: Kind> Id<'d, K> {
     }
 
     /// Fails if the identifier is not bound to the device.
-    pub(crate) fn check_device(&self) -> Result {
+    fn check_device(&self) -> Result {
         // SAFETY: The identifier is valid, and its device is constant after it is bound.
         match unsafe { (*self.as_raw()).device } == self.device.as_raw() {
             true => Ok(()),
@@ -201,13 +201,44 @@ impl<'d, K: Kind> Id<'d, K> {
         }
     }
 
-    pub(crate) fn bind(&self, address: &Address) -> Result {
+    /// An identifier that is bound to an address of the device.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` for an address of another device, and those of the connection manager.
+    pub(crate) fn bound(
+        device: &Device<'d>,
+        net: &NetNamespace,
+        options: &Options,
+        address: &Address,
+        sleep: &MaySleep,
+    ) -> Result<Self> {
+        let id = Self::new(device, net, options, sleep)?;
+        id.bind(address)?;
+        id.check_device()?;
+        Ok(id)
+    }
+
+    /// As [`Self::bound`], and it listens with a backlog.
+    pub(crate) fn listening(
+        device: &Device<'d>,
+        net: &NetNamespace,
+        options: &Options,
+        (address, backlog): (&Address, u16),
+        sleep: &MaySleep,
+    ) -> Result<Self> {
+        let id = Self::bound(device, net, options, address, sleep)?;
+        id.listen(backlog)?;
+        Ok(id)
+    }
+
+    fn bind(&self, address: &Address) -> Result {
         let mut address = address.to_raw();
         // SAFETY: Both are valid during the call.
         to_result(unsafe { bindings::rdma_bind_addr(self.as_raw(), (&raw mut address).cast()) })
     }
 
-    pub(crate) fn listen(&self, backlog: u16) -> Result {
+    fn listen(&self, backlog: u16) -> Result {
         // SAFETY: By the type invariants the identifier is valid.
         to_result(unsafe { bindings::rdma_listen(self.as_raw(), backlog.into()) })
     }
