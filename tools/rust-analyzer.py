@@ -17,6 +17,7 @@ LIBRARIES = {
     "rust/kernel_ext/kernel_ext.rs": [*KERNEL, "rdma_bindings", "rdma_macros"],
     "rust/rdma/rdma.rs": [*KERNEL, "rdma_bindings", "rdma_macros", "kernel_ext"],
     "hw/rxe/roce/roce.rs": ["core"],
+    "ibcm/protocol/ib_cm_protocol.rs": ["core"],
     "rdmacm/cm_rules/cm_rules.rs": ["core"],
 }
 MODULE = [*KERNEL, "kernel_ext", "rdma", "roce"]
