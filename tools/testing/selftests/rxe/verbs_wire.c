@@ -582,8 +582,8 @@ static void depth(int wanted)
 }
 
 /* 4.096 us * 2^timeout, up to four times that (IBTA 9.7.6.1.3); nothing comes back from a queue pair that is not there. Three retries
- * take so many `timeouts`: 3 if each waits as long as the first, 7 if it waits twice as long as the one before. */
-static void ack_timeout(int timeout, int timeouts)
+ * take at least so many hundredths of a timeout. */
+static void ack_timeout(int timeout, int hundredths)
 {
 	static const struct setup usual;
 	struct ibv_qp_attr attr;
@@ -619,7 +619,7 @@ static void ack_timeout(int timeout, int timeouts)
 	snprintf(why, sizeof(why), "%d packets in %ld us, at least %ld us apart (%ld), status %d", count, last - first, shortest, lower, status);
 	/* A packet that is seen late is nearer to the next one: most of the time that all of them should take has to pass. */
 	if (timeout)
-		verdict(name, status == IBV_WC_RETRY_EXC_ERR && count == 4 && last - first >= timeouts * lower * 75 / 100 &&
+		verdict(name, status == IBV_WC_RETRY_EXC_ERR && count == 4 && last - first >= lower * hundredths / 100 &&
 			shortest <= lower * 4 + 10000, true, why);
 	else
 		verdict(name, status == -1 && count == 1, false, why);
@@ -905,7 +905,7 @@ static void fields(uint32_t label, uint8_t traffic_class)
 	none();
 }
 
-static void rules(int timeouts)
+static void rules(int hundredths)
 {
 	delay(true);
 	fence(true);
@@ -917,7 +917,7 @@ static void rules(int timeouts)
 	migrated();
 	order();
 	for (int timeout = 8; timeout <= 14; timeout++)
-		ack_timeout(timeout, timeouts);
+		ack_timeout(timeout, hundredths);
 	ack_timeout(0, 0);
 	for (int code = 0; code < 32; code++)
 		for (int attempt = 0; attempt < 5 && !rnr_timer(code, attempt == 4); attempt++)
@@ -1409,7 +1409,7 @@ static void credits(bool told)
 int main(int argc, char **argv)
 {
 	if (argc < 6)
-		die("usage: headers|rules|pkeys|credits DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B [TIMEOUTS]");
+		die("usage: headers|rules|pkeys|credits DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B [HUNDREDTHS]");
 	A = side_open(argv[2], argv[3], "A");
 	B = side_open(argv[4], argv[5], "B");
 	watch_open();
@@ -1422,6 +1422,6 @@ int main(int argc, char **argv)
 	else if (!strcmp(argv[1], "credits"))
 		credits(argc > 6);
 	else
-		rules(argc > 6 ? atoi(argv[6]) : 3);
+		rules(argc > 6 ? atoi(argv[6]) : 270);
 	return all_done();
 }

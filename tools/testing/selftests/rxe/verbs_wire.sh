@@ -17,9 +17,10 @@ here=$(dirname "$0")
 # An address of B that is no GID of its device, for which A has a route.
 on B ip addr add 10.9.9.9/32 dev lo && on A ip route add 10.9.9.9 via 10.0.0.2 || exit
 as_recorded "$here/verbs_wire-expected.txt" headers
-# Ours waits twice as long before each further retry, up to four times.
-timeouts=3
-! our_driver || timeouts=7
-told "rules: the end" on A timeout 100 "$here/verbs_wire" rules rxe0 "$(gid_index A)" rxe1 "$(gid_index B)" $timeouts
+# How long three retries take, in hundredths of a timeout: three timeouts, of which the first packet may be seen late. Ours waits twice
+# as long before each further retry, up to four times: seven timeouts.
+hundredths=270
+! our_driver || hundredths=525
+told "rules: the end" on A timeout 100 "$here/verbs_wire" rules rxe0 "$(gid_index A)" rxe1 "$(gid_index B)" $hundredths
 check "nothing is left" retry 5 no_objects
 finish
