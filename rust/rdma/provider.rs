@@ -7,6 +7,7 @@ pub mod ah;
 pub mod cq;
 pub mod data;
 pub mod device;
+pub mod dmabuf;
 pub mod event;
 pub mod extent;
 pub mod gid;

@@ -408,6 +408,16 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
+    /// Registers a range of the DMA buffer of a file descriptor; `memory.start` is the offset in the buffer.
+    fn reg_user_mr_dmabuf(
+        pd: &Pd<Self>,
+        memory: &UserMr,
+        fd: kernel::ffi::c_int,
+        sleep: &MaySleep,
+    ) -> Result<NewMr<Self::Mr>> {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
     /// Re-registers an MR of user space in place, or creates a new one that replaces it.
     fn rereg_user_mr(
         mr: &Mr<Self>,

@@ -129,6 +129,7 @@ impl<P: Provider> ProviderOps<P> {
 
         get_dma_mr: entry!(HAS_GET_DMA_MR, Self::get_dma_mr),
         reg_user_mr: entry!(HAS_REG_USER_MR, Self::reg_user_mr),
+        reg_user_mr_dmabuf: entry!(HAS_REG_USER_MR_DMABUF, Self::reg_user_mr_dmabuf),
         rereg_user_mr: entry!(HAS_REREG_USER_MR, Self::rereg_user_mr),
         dereg_mr: Some(Self::dereg_mr),
         alloc_mr: entry!(HAS_ALLOC_MR, Self::alloc_mr),

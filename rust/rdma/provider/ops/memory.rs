@@ -69,6 +69,37 @@ impl<P: Provider> ProviderOps<P> {
         }))
     }
 
+    /// The C entry point of [`Provider::reg_user_mr_dmabuf`].
+    ///
+    /// # Safety
+    ///
+    /// See [`ops`](crate::provider::ops).
+    pub(super) unsafe extern "C" fn reg_user_mr_dmabuf(
+        pd: *mut ib_pd,
+        offset: u64,
+        length: u64,
+        iova: u64,
+        fd: c_int,
+        access: c_int,
+        dmah: *mut ib_dmah,
+        _attrs: *mut bindings::uverbs_attr_bundle,
+    ) -> *mut ib_mr {
+        if !dmah.is_null() {
+            return EOPNOTSUPP.to_ptr();
+        }
+        // SAFETY: By the contract of the table.
+        let (pd, sleep) = unsafe { (Pd::from_raw(pd), MaySleep::assume()) };
+        let memory = UserMr {
+            start: offset,
+            length,
+            iova,
+            access: Access::from_bits(access as u32),
+        };
+        err_ptr(Mr::make(pd, || {
+            P::reg_user_mr_dmabuf(pd, &memory, fd, &sleep).map(Some)
+        }))
+    }
+
     /// The C entry point of [`Provider::rereg_user_mr`].
     ///
     /// # Safety
