@@ -12,6 +12,7 @@
 //! | [`Memory::Dma`] | `get_dma_mr` | all that the kernel consumer has mapped | `dereg_mr` |
 //! | [`Memory::User`] | `reg_user_mr` | pinned pages of the process | `dereg_mr` |
 //! | [`Memory::Paged`] | `reg_user_mr`, on demand | pages of the process that it has at present | `dereg_mr`; pages: by the MMU notifier |
+//! | [`Memory::Dmabuf`] | `reg_user_mr_dmabuf` | a DMA buffer, mapped for the kernel | `dereg_mr`; the exporter |
 //! | [`Memory::Fast`] | `alloc_mr`, REG_MR | the pages of `map_mr_sg` | LOCAL_INV, `dereg_mr` |
 //!
 //! RCU protects the pages during an access; for fast registration regions, which are registered and invalidated in
@@ -28,6 +29,7 @@ use kernel_ext::revocable::Revocable;
 use kernel_ext::sync::new_spinlock_irq;
 use kernel_ext::xarray::Table;
 use rdma::abi::mr::Advice;
+use rdma::provider::dmabuf::Dmabuf;
 use rdma::provider::extent::Extent;
 use rdma::provider::mr::UserMr;
 use rdma::provider::odp::OdpUmem;
@@ -55,7 +57,7 @@ pub(crate) use fault::Fault;
 pub(crate) use lease::Lease;
 pub(crate) use region::Region;
 use registration::{index_of, Memory, DEREGISTERING, REMOTE};
-pub(crate) use registration::{Mr, SUPPORTED};
+pub(crate) use registration::{Mr, DMABUF, SUPPORTED};
 
 /// A random variable part of a key.
 pub(crate) fn random_byte() -> u8 {
@@ -145,6 +147,22 @@ impl Mrs {
         let memory = Memory::User(umem);
         memory.prepare(user.access, ctx)?;
         self.add(pd, user.access, range_of(user), memory, ctx)
+    }
+
+    /// Creates a user region with a range of a DMA buffer (`reg_user_mr_dmabuf`).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::add_dma`].
+    pub(crate) fn add_dmabuf(
+        &self,
+        pd: PdId,
+        user: &UserMr,
+        buffer: Pin<KBox<Dmabuf>>,
+        ctx: &MaySleep,
+    ) -> Result<Arc<Mr>> {
+        let range = (user.iova, user.length);
+        self.add(pd, user.access, range, Memory::Dmabuf(buffer), ctx)
     }
 
     /// Creates a user region that is paged on demand (`reg_user_mr`).

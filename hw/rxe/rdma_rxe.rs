@@ -80,6 +80,7 @@ process_module! {
     description: "Soft RDMA transport",
     license: "GPL",
     alias: ["rdma-link-rxe"],
+    imports_ns: ["DMA_BUF"],
     params: {
         direct_copy: u8 {
             default: 1,

@@ -3,6 +3,7 @@
 //! The driver's methods, `struct ib_device_ops`, which call the parts of the driver.
 
 use core::fmt;
+use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel_ext::bindings;
@@ -13,6 +14,7 @@ use rdma::abi::mad::{Mad, MadInfo, MadResult};
 use rdma::abi::port::{
     self, LinkLayer, PhysState, PortAttr, PortImmutable, PortModify, PortModifyMask, PortState,
 };
+use rdma::provider::dmabuf::Dmabuf;
 use rdma::provider::object::{Base, Pd};
 use rdma::provider::odp::OdpUmem;
 use rdma::provider::stats::{HwStats, StatDesc};
@@ -586,6 +588,26 @@ impl Provider for Driver {
             *pd.data(),
             memory,
             umem,
+            ctx,
+        )?))
+    }
+
+    fn reg_user_mr_dmabuf(
+        pd: &Pd<Self>,
+        memory: &UserMr,
+        fd: c_int,
+        ctx: &MaySleep,
+    ) -> Result<NewMr<Self::Mr>> {
+        if !memory.access.without(mr::DMABUF).is_empty() {
+            return Err(EOPNOTSUPP);
+        }
+        let dev = pd.base().device();
+        let range = (memory.start, memory.length, fd);
+        let buffer = Dmabuf::new(dev, range, memory.access.is_writable(), ctx)?;
+        Ok(new_mr(dev.rxe.mrs.add_dmabuf(
+            *pd.data(),
+            memory,
+            buffer,
             ctx,
         )?))
     }

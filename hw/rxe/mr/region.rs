@@ -94,6 +94,9 @@ impl Region {
                 Memory::Dma(virt) => virt.write(at, from).map_err(|_| MrError::Invalid),
                 Memory::User(umem) => umem.write(at as usize, from).map_err(|_| MrError::Invalid),
                 Memory::Paged(umem) => paged::write(umem, at as usize, from),
+                Memory::Dmabuf(buffer) => buffer
+                    .write(at as usize, from)
+                    .map_err(|_| MrError::Invalid),
                 Memory::Fast(fast) => self.lock(fast)?.write(at, from),
             })
         })
@@ -148,6 +151,9 @@ impl Region {
                     .write_from(at as usize, other, from, len)
                     .map_err(|_| MrError::Invalid),
                 Memory::Paged(umem) => paged::write_from(umem, at as usize, other, from, len),
+                Memory::Dmabuf(buffer) => buffer
+                    .write_from(at as usize, other, from, len)
+                    .map_err(|_| MrError::Invalid),
                 Memory::Fast(fast) => self.lock(fast)?.write_from(at, other, from, len),
             })
         })
@@ -179,6 +185,9 @@ impl Region {
                 .read(at as usize, len, to)
                 .map_err(|_| MrError::Invalid),
             Memory::Paged(umem) => paged::read(umem, at as usize, len, to),
+            Memory::Dmabuf(buffer) => buffer
+                .read(at as usize, len, to)
+                .map_err(|_| MrError::Invalid),
             Memory::Fast(fast) => self.lock(fast)?.read(at, len, to),
         })
     }
@@ -222,6 +231,13 @@ impl Region {
                 umem.atomic(at as usize).map_err(misaligned)?.get(),
             )),
             Memory::Paged(umem) => paged::atomic(umem, at as usize, operation),
+            Memory::Dmabuf(buffer) => {
+                let result = buffer.atomic(at as usize, operation);
+                result.map_err(|error| match error {
+                    EINVAL => MrError::Misaligned,
+                    _ => MrError::Invalid,
+                })
+            }
             Memory::Fast(fast) => Ok(operation(self.lock(fast)?.atomic(at)?.get())),
         })
     }

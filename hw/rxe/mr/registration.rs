@@ -12,6 +12,7 @@ use kernel::sync::Arc;
 use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::revocable::Revocable;
 use kernel_ext::sync::SpinLockIrq;
+use rdma::provider::dmabuf::Dmabuf;
 use rdma::provider::extent::Extent;
 use rdma::provider::odp::OdpUmem;
 use rdma::{Access, MaySleep, Umem, VirtDma};
@@ -25,6 +26,9 @@ pub(crate) const SUPPORTED: Access = Access::LOCAL_WRITE
     .with(Access::FLUSH_PERSISTENT)
     .with(Access::ON_DEMAND)
     .with(Access::OPTIONAL);
+
+/// Access flags of a region in a DMA buffer.
+pub(crate) const DMABUF: Access = Access::LOCAL_WRITE.with(REMOTE).with(Access::OPTIONAL);
 
 /// All remote access flags.
 pub(super) const REMOTE: Access = Access::REMOTE_WRITE
@@ -41,6 +45,7 @@ pub(super) enum Memory {
     Dma(VirtDma),
     User(Umem),
     Paged(Arc<OdpUmem>),
+    Dmabuf(Pin<KBox<Dmabuf>>),
     Fast(Pin<KBox<SpinLockIrq<Fast>>>),
 }
 
@@ -51,7 +56,7 @@ impl Memory {
         match self {
             Self::Dma(virt) => virt.extent(at, len as usize).ok(),
             Self::User(umem) => umem.extent(at as usize, len as usize).ok(),
-            Self::Paged(_) | Self::Fast(_) => None,
+            Self::Paged(_) | Self::Dmabuf(_) | Self::Fast(_) => None,
         }
     }
 
@@ -65,7 +70,7 @@ impl Memory {
         match self {
             Self::User(umem) => umem.extent(at, len).and_then(|bytes| bytes.write_back()),
             Self::Paged(umem) => umem.write_back(at, len),
-            Self::Dma(_) | Self::Fast(_) => return Err(MrError::NoAccess),
+            Self::Dma(_) | Self::Dmabuf(_) | Self::Fast(_) => return Err(MrError::NoAccess),
         }
         .map_err(|_| MrError::OutOfRange)
     }
@@ -81,15 +86,16 @@ impl Memory {
         }
         match self {
             Self::User(umem) if !umem.is_persistent(ctx) => return Err(EINVAL),
+            Self::Dmabuf(_) => return Err(EINVAL),
             Self::Paged(umem) => umem.make_persistent(),
             _ => {}
         }
         Ok(())
     }
 
-    /// Whether it is a range of a process's memory.
+    /// Whether a program has registered it.
     pub(super) fn is_user(&self) -> bool {
-        matches!(self, Self::User(_) | Self::Paged(_))
+        matches!(self, Self::User(_) | Self::Paged(_) | Self::Dmabuf(_))
     }
 }
 
@@ -145,6 +151,7 @@ impl Mr {
             let writable = self.memory.access(|memory| match memory {
                 Memory::User(umem) => umem.is_writable(),
                 Memory::Paged(umem) => umem.is_writable(),
+                Memory::Dmabuf(buffer) => buffer.is_writable(),
                 _ => false,
             });
             if access.is_writable() && writable != Some(true) {
@@ -268,7 +275,8 @@ impl Mr {
                 va.checked_add(len).ok_or(MrError::OutOfRange)?;
                 Ok((va, None))
             }
-            Memory::User(_) | Memory::Paged(_) if self.key == key => {
+            Memory::Dmabuf(buffer) if buffer.is_revoked() => Err(MrError::Invalid),
+            Memory::User(_) | Memory::Paged(_) | Memory::Dmabuf(_) if self.key == key => {
                 allowed(self.access()).ok_or(MrError::NoAccess)?;
                 Ok((within(self.iova, self.length, va, len)?, None))
             }

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 
 /* The ib_uverbs is ours. */
-static bool is_ours;
+static bool is_ours, has_our_driver;
 
 /* Completion queues
  * ------------------------------------------------------------------------------------------------------------------ */
@@ -381,7 +381,7 @@ static void memory_regions(void)
 	OTHER_MR("another place in the page", EINVAL, MR_IOVA, u64_in(REG_MR_IOVA, 0x10000008));
 	OTHER_MR("no address", EINVAL, MR_ADDR, u64_in(REG_MR_FD_OFFSET, 0));
 	OTHER_MR("an address and an offset", EINVAL, MR_COUNT, u64_in(REG_MR_FD_OFFSET, 0));
-	OTHER_MR("a buffer, which the driver does not know", EOPNOTSUPP, MR_COUNT, handle(REG_MR_FD, 1));
+	OTHER_MR("a buffer that is none, or that the driver does not know", has_our_driver ? EINVAL : EOPNOTSUPP, MR_COUNT, handle(REG_MR_FD, 1));
 	OTHER_MR("hints, which the driver does not know", EINVAL, MR_COUNT, handle(REG_MR_DMAH, 0));
 	OTHER_MR("access that there is not", EINVAL, MR_ACCESS, u64_in(REG_MR_ACCESS, 1ULL << 40));
 	OTHER_MR("peers write where we may not", EINVAL, MR_ACCESS, u32_in(REG_MR_ACCESS, IB_UVERBS_ACCESS_REMOTE_WRITE));
@@ -407,7 +407,8 @@ static void memory_regions(void)
 		expect("MR: advice about what is not on demand", EINVAL, advise_mr(pd, 0, 1, pieces, sizeof(pieces)));
 	}
 	expect("MR: advice that there is not", EOPNOTSUPP, advise_mr(pd, 99, 1, pieces, sizeof(pieces)));
-	expect("MR: a buffer of another device", EOPNOTSUPP, reg_dmabuf_mr(pd, 0, 0, IB_UVERBS_ACCESS_LOCAL_WRITE));
+	expect("MR: a buffer that is none, or that the driver does not know, by its own method", has_our_driver ? EINVAL : EOPNOTSUPP,
+	       reg_dmabuf_mr(pd, 0, 0, IB_UVERBS_ACCESS_LOCAL_WRITE));
 	expect("MR: destroyed", 0, destroy_mr(mr));
 	expect("MR: destroyed once", ENOENT, destroy_mr(mr));
 	expect("MR: its PD may go", 0, destroy_pd(pd));
@@ -484,9 +485,10 @@ static void leave_all(void)
 
 int main(int argc, char **argv)
 {
-	if (argc != 4)
+	if (argc != 5)
 		return 2;
 	is_ours = !strcmp(argv[3], "ours");
+	has_our_driver = !strcmp(argv[4], "ours");
 	driver_id = RDMA_DRIVER_RXE;
 	open_context(argv[1]);
 	completion_queues();

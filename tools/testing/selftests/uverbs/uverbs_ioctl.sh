@@ -13,7 +13,7 @@ hosts_up || exit
 node=/dev/infiniband/$(basename /sys/class/infiniband/rxe0/device/infiniband_verbs/uverbs* 2> /dev/null)
 [ -c "$node" ] || node=/dev/infiniband/uverbs0
 told "ioctl of objects: the end" on A timeout 50 "$(dirname "$0")/uverbs_ioctl" "$node" "$(gid_index A)" \
-	"$(is_ours ib_uverbs && echo ours || echo stock)"
+	"$(is_ours ib_uverbs && echo ours || echo stock)" "$(our_driver && echo ours || echo stock)"
 check "nothing is left" retry 5 no_objects
 check "the driver is not used any more" retry 5 not_used rdma_rxe
 finish
