@@ -6,6 +6,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use kernel::prelude::*;
 use kernel::sync::{rcu, Arc};
+use kernel_ext::bindings::IB_PORT_CM_SUP;
 use kernel_ext::deferred_drop::DeferredDrop;
 use kernel_ext::net::device::NetDevice;
 use kernel_ext::net::packet_pages::PacketPages;
@@ -68,6 +69,7 @@ pub(crate) struct Rxe<Q: Send + Sync + 'static> {
     keeps_routes: AtomicBool,
     bad_pkeys: AtomicU32,
     qkey_violations: AtomicU32,
+    capabilities: AtomicU32,
     sys_image_guid: AtomicU64,
     guid: [u8; 8],
 }
@@ -97,6 +99,7 @@ impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
                 keeps_routes: AtomicBool::new(true),
                 bad_pkeys: AtomicU32::new(0),
                 qkey_violations: AtomicU32::new(0),
+                capabilities: AtomicU32::new(IB_PORT_CM_SUP),
                 sys_image_guid: AtomicU64::new(u64::from_ne_bytes(guid)),
                 guid,
             }),
@@ -170,6 +173,17 @@ impl<Q: Send + Sync + 'static> Rxe<Q> {
     /// Number of packets with a wrong P_Key.
     pub(crate) fn bad_pkeys(&self) -> u32 {
         self.bad_pkeys.load(Ordering::Relaxed)
+    }
+
+    /// What the port announces: `enum ib_port_capability_mask_bits`.
+    pub(crate) fn capabilities(&self) -> u32 {
+        self.capabilities.load(Ordering::Relaxed)
+    }
+
+    /// Announces some more capabilities, and some no more.
+    pub(crate) fn announce(&self, set: u32, clear: u32) {
+        self.capabilities.fetch_or(set, Ordering::Relaxed);
+        self.capabilities.fetch_and(!clear, Ordering::Relaxed);
     }
 
     /// Number of datagrams with a wrong Q_Key.

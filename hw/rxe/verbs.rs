@@ -224,7 +224,7 @@ impl Provider for Driver {
         attr.max_mtu = port::Mtu::B4096.as_raw();
         attr.active_mtu = dev.rxe.mtu() as u32;
         attr.gid_tbl_len = limits::GID_TABLE as i32;
-        attr.port_cap_flags = bindings::IB_PORT_CM_SUP;
+        attr.port_cap_flags = dev.rxe.capabilities();
         attr.max_msg_sz = limits::MAX_MESSAGE;
         attr.bad_pkey_cntr = dev.rxe.bad_pkeys();
         attr.qkey_viol_cntr = dev.rxe.qkey_violations();
@@ -290,13 +290,15 @@ impl Provider for Driver {
         dev: &Device<Self>,
         port_num: u32,
         mask: PortModifyMask,
-        _change: &PortModify,
+        change: &PortModify,
         _ctx: &MaySleep,
     ) -> Result {
         check_port(port_num)?;
         if !mask.without(PortModifyMask::RESET_QKEY_CNTR).is_empty() {
             return Err(EOPNOTSUPP);
         }
+        dev.rxe
+            .announce(change.set_port_cap_mask, change.clr_port_cap_mask);
         if mask.contains(PortModifyMask::RESET_QKEY_CNTR) {
             dev.rxe.reset_qkey_violations();
         }
