@@ -11,7 +11,10 @@ use kernel_ext::{
     sysctl::Setting,
 };
 use rdma::{
-    core::iw::verbs::{self, ConnParam, ConnQp, PrivateData},
+    core::{
+        connection::PrivateData,
+        iw::verbs::{self, ConnParam, ConnQp},
+    },
     MaySleep,
 };
 

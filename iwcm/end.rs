@@ -7,9 +7,12 @@
 use kernel::sync::Arc;
 use kernel_ext::bindings::IB_QPS_ERR;
 use rdma::{
-    core::iw::{
-        event::{Event, Kind},
-        verbs::{self, PrivateData},
+    core::{
+        connection::PrivateData,
+        iw::{
+            event::{Event, Kind},
+            verbs,
+        },
     },
     MaySleep,
 };

@@ -16,10 +16,8 @@ use kernel_ext::{
 use rdma::{
     core::{
         callback::{Context, Handler},
-        iw::{
-            id::Client,
-            verbs::{ConnParam, PrivateDataArg, PrivateLenArg, QpAttrRequest},
-        },
+        connection::{PrivateDataArg, PrivateLenArg, QpAttrRequest},
+        iw::{id::Client, verbs::ConnParam},
         mad::{ArcOrErr, Borrowed, OwnedArg},
         Device,
     },

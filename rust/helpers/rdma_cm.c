@@ -17,6 +17,13 @@ __rust_helper u16 rust_helper_ib_addr_get_pkey(struct rdma_dev_addr *addr)
 	return ib_addr_get_pkey(addr);
 }
 
+/* These members begin a word of their own, which bindgen does not see. */
+__rust_helper void rust_helper_cm_set_req_retries(struct ib_cm_req_event_param *param, u8 rnr_retry_count, bool srq)
+{
+	param->rnr_retry_count = rnr_retry_count;
+	param->srq = srq;
+}
+
 /* A path record as on the wire, of an OPA fabric too. */
 __rust_helper void rust_helper_sa_path_pack(struct sa_path_rec *path, void *record)
 {

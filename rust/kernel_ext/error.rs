@@ -29,6 +29,7 @@ declare_errors! {
     ECONNABORTED "Connection aborted.",
     ECONNREFUSED "Connection refused.",
     EHOSTUNREACH "No route to host.",
+    EISCONN "Transport endpoint is connected.",
     EMSGSIZE "Message too long.",
     ENETUNREACH "Network is unreachable.",
     ENODATA "No data available.",

@@ -102,6 +102,7 @@ pub mod mr;
 pub mod netlink;
 pub mod op;
 pub mod pd;
+pub mod port_files;
 pub mod qp;
 pub mod registration;
 mod request;

@@ -10,13 +10,16 @@
 //! C header: `include/rdma/ib_verbs.h`.
 
 pub mod addr;
+pub mod address_vector;
 pub mod ah;
 pub mod ah_attr;
 pub mod callback;
 pub mod cgroup;
 pub mod class;
 pub mod client;
+pub mod cm;
 pub mod command;
+pub mod connection;
 pub mod counter;
 pub mod counters;
 pub mod cq;

@@ -37,6 +37,16 @@ impl<F> Handler<'_, Option<F>> {
 }
 
 impl<'a, F> Handler<'a, F> {
+    /// The function of a call that has no context: what it is called with says so itself.
+    #[inline]
+    pub fn alone(self) -> Callback<F> {
+        // INVARIANT: By its header a function that is passed without a context needs none.
+        Callback {
+            function: self.0,
+            context: core::ptr::null_mut(),
+        }
+    }
+
     /// Joins the function and the context of a call.
     #[inline]
     pub fn with(self, context: Context<'a>) -> Callback<F> {

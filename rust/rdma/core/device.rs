@@ -418,6 +418,12 @@ impl DeviceMemory {
         self.port_caps(port) & bindings::RDMA_CORE_CAP_IB_MAD != 0
     }
 
+    /// Whether a port has the connection manager of InfiniBand.
+    #[inline]
+    pub fn has_ib_cm(&self, port: u32) -> bool {
+        self.port_caps(port) & bindings::RDMA_CORE_CAP_IB_CM != 0
+    }
+
     /// Whether a port has a subnet management interface: QP0.
     #[inline]
     pub fn has_smi(&self, port: u32) -> bool {

@@ -42,7 +42,83 @@ impl PathKind {
     }
 }
 
+/// A path as a request for a connection describes it.
+pub struct NewPath {
+    /// The kind.
+    pub kind: PathKind,
+    /// The source GID.
+    pub sgid: Gid,
+    /// The destination GID.
+    pub dgid: Gid,
+    /// The LIDs of source and destination, for InfiniBand.
+    pub lids: (u16, u16),
+    /// The Ethernet address of the next hop, for RoCE.
+    pub dmac: Option<[u8; 6]>,
+    /// The service, in network byte order.
+    pub service_id: u64,
+    /// The partition key.
+    pub pkey: u16,
+    /// The flow label.
+    pub flow_label: u32,
+    /// The hop limit.
+    pub hop_limit: u8,
+    /// The traffic class.
+    pub traffic_class: u8,
+    /// The service level.
+    pub sl: u8,
+    /// The MTU: `enum ib_mtu`.
+    pub mtu: u8,
+    /// The rate: `enum ib_rate`.
+    pub rate: u8,
+    /// The life time of a packet: 4.096 µs × 2^n.
+    pub packet_life_time: u8,
+}
+
 impl Path {
+    /// A path that can be used both ways, with the MTU, rate and life time that are named and no others. Its route is not resolved.
+    pub fn new(new: &NewPath) -> Self {
+        let mut raw: sa_path_rec = pin_init::zeroed();
+        raw.rec_type = match new.kind {
+            PathKind::Ib => bindings::SA_PATH_REC_TYPE_IB,
+            PathKind::RoceV1 => bindings::SA_PATH_REC_TYPE_ROCE_V1,
+            PathKind::RoceV2 => bindings::SA_PATH_REC_TYPE_ROCE_V2,
+            PathKind::Opa => bindings::SA_PATH_REC_TYPE_OPA,
+        };
+        raw.sgid = new.sgid.to_raw();
+        raw.dgid = new.dgid.to_raw();
+        raw.service_id = new.service_id;
+        raw.pkey = new.pkey.to_be();
+        raw.flow_label = new.flow_label.to_be();
+        raw.hop_limit = new.hop_limit;
+        raw.traffic_class = new.traffic_class;
+        raw.sl = new.sl;
+        raw.reversible = 1;
+        raw.mtu_selector = bindings::IB_SA_EQ as u8;
+        raw.mtu = new.mtu;
+        raw.rate_selector = bindings::IB_SA_EQ as u8;
+        raw.rate = new.rate;
+        raw.packet_life_time_selector = bindings::IB_SA_EQ as u8;
+        raw.packet_life_time = new.packet_life_time;
+        if new.kind == PathKind::Ib {
+            raw.__bindgen_anon_1.ib.slid = new.lids.0.to_be();
+            raw.__bindgen_anon_1.ib.dlid = new.lids.1.to_be();
+        }
+        if let (true, Some(dmac)) = (new.kind.is_roce(), new.dmac) {
+            raw.__bindgen_anon_1.roce.dmac = dmac;
+        }
+        Self(raw)
+    }
+
+    /// A copy, which may be resolved without changing this one.
+    pub fn duplicate(&self) -> Self {
+        Self(self.0)
+    }
+
+    /// The C structure, for a function of the core.
+    pub(in crate::core) fn as_raw(&mut self) -> *mut sa_path_rec {
+        &mut self.0
+    }
+
     /// The C structure.
     pub fn raw(&self) -> &sa_path_rec {
         &self.0

@@ -12,12 +12,13 @@ use rdma_bindings::{
 };
 
 use super::{
-    message::{Sent, Token},
+    message::{Pending, Sent, Token},
     received::Received,
     view::{Address, AgentAh, AgentRef},
 };
 use crate::{
     client::{attachment::Attached, device::made},
+    core::address_vector::AddressVector,
     MaySleep,
 };
 
@@ -151,6 +152,44 @@ impl<H: Handlers> Agent<H> {
         unsafe { bindings::ib_mad_kernel_rmpp_agent(self.raw.as_ptr()) != 0 }
     }
 
+    /// Makes an address handle of an address vector.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, and those of the driver.
+    pub fn address_of(
+        &self,
+        vector: &AddressVector,
+        sleep: &MaySleep,
+    ) -> Result<AgentAh<'_, H::Token>> {
+        // SAFETY: By the type invariants.
+        unsafe { AgentRef::from_raw(self.raw).address_of(vector, sleep) }
+    }
+
+    /// Makes an address handle for the answer to a message that was received at the port of the agent.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, those of finding the way back and of the driver.
+    pub fn address_of_sender(
+        &self,
+        received: &Received,
+        sleep: &MaySleep,
+    ) -> Result<AgentAh<'_, H::Token>> {
+        self.address_of(&received.sender(self.device(), self.port(), sleep)?, sleep)
+    }
+
+    /// The device, as long as the agent.
+    pub fn device(&self) -> &crate::core::Device {
+        &self._device
+    }
+
+    /// The port.
+    pub fn port(&self) -> u32 {
+        // SAFETY: By the type invariants; the member is constant.
+        unsafe { (*self.raw.as_ptr()).port_num.into() }
+    }
+
     /// Makes an address handle for a message.
     ///
     /// # Errors
@@ -195,6 +234,7 @@ unsafe extern "C" fn on_sent<H: Handlers>(agent: *mut ib_mad_agent, wc: *mut ib_
     // given back by this call. The layer calls its clients in process context.
     unsafe {
         let handlers = &*(*agent).context.cast::<H>();
+        Pending::end((*(*wc).send_buf).context[1]);
         let token = H::Token::from_foreign((*(*wc).send_buf).context[0]);
         let sent = Sent::from_raw((*wc).send_buf, (*wc).status);
         handlers.sent(token, sent, &MaySleep::assume());

@@ -6,7 +6,8 @@
 
 use core::{marker::PhantomData, mem::ManuallyDrop, ptr::null_mut, ptr::NonNull};
 
-use kernel::{error::to_result, ffi::c_int, prelude::*, types::ForeignOwnable};
+use kernel::{error::to_result, ffi::c_int, prelude::*, sync::Arc, types::ForeignOwnable};
+use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use rdma_bindings::{self as bindings, ib_mad_send_buf};
 
 use super::{
@@ -181,6 +182,85 @@ impl<T: Token> Message<T> {
     }
 }
 
+/// A message that was posted, as long as it has not ended: it may be cancelled, or wait for longer. Any context.
+#[pin_data]
+pub struct Pending {
+    #[pin]
+    posted: SpinLockIrq<Option<Posted>>,
+}
+
+/// A posted message.
+///
+/// # Invariants
+///
+/// The layer has the message, and gives it back only after the value is gone.
+struct Posted(NonNull<ib_mad_send_buf>);
+
+// SAFETY: The layer synchronises access to a posted message.
+unsafe impl Send for Posted {}
+
+impl Pending {
+    fn new() -> Result<Arc<Self>> {
+        let init = pin_init!(Self {
+            posted <- new_spinlock_irq!(None, "Pending::posted"),
+        });
+        Arc::pin_init(init, GFP_KERNEL)
+    }
+
+    /// Ends the wait for an answer, unless it has ended: the message is given back soon.
+    pub fn cancel(&self) {
+        if let Some(posted) = &*self.posted.lock() {
+            // A message that has no time left is cancelled. One that is not there has ended.
+            // SAFETY: By the type invariants; the lock keeps the value.
+            let _ = unsafe { bindings::ib_modify_mad(posted.0.as_ptr(), 0) };
+        }
+    }
+
+    /// Waits for so many milliseconds from now on. Whether the message still waits.
+    pub fn extend(&self, timeout_ms: u32) -> bool {
+        // SAFETY: By the type invariants; the lock keeps the value.
+        self.posted.lock().as_ref().is_some_and(|posted| unsafe {
+            bindings::ib_modify_mad(posted.0.as_ptr(), timeout_ms) == 0
+        })
+    }
+
+    /// Ends the use of a message that the layer gives back.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is null, or from `into_raw` in [`Message::post_pending`], once.
+    pub(super) unsafe fn end(raw: *mut kernel::ffi::c_void) {
+        if !raw.is_null() {
+            // SAFETY: By the safety requirements.
+            let pending = unsafe { Arc::from_raw(raw.cast::<Self>()) };
+            *pending.posted.lock() = None;
+        }
+    }
+}
+
+impl<T: Token> Message<T> {
+    /// As [`post`](Self::post): the message may be cancelled.
+    ///
+    /// # Errors
+    ///
+    /// As `post`, and `ENOMEM`.
+    pub fn post_pending(self, token: T, sleep: &MaySleep) -> Result<Arc<Pending>, (Error, T)> {
+        let pending = match Pending::new() {
+            Ok(pending) => pending,
+            Err(error) => return Err((error, token)),
+        };
+        // INVARIANT: The message is posted below, or the value goes; the layer's handler takes the value away first.
+        *pending.posted.lock() = Some(Posted(self.raw));
+        let context = Arc::into_raw(pending.clone()).cast_mut().cast();
+        // SAFETY: By the type invariants `self` owns the message.
+        unsafe { (*self.raw.as_ptr()).context[1] = context };
+        self.post(token, sleep).map(|()| pending).inspect_err(|_| {
+            // SAFETY: The message was not posted, so that the reference that was made for it above is still to be given back.
+            unsafe { Pending::end(context) };
+        })
+    }
+}
+
 impl<T: Token> Drop for Message<T> {
     fn drop(&mut self) {
         // SAFETY: By the type invariants. The handle goes first: with the message the agent may go, and its domain.
@@ -212,6 +292,17 @@ impl<T: Token> Sent<T> {
             _token: PhantomData,
         };
         Self { _message, status }
+    }
+
+    /// `enum ib_wc_status`.
+    pub fn status(&self) -> u32 {
+        self.status
+    }
+
+    /// How often the message was repeated.
+    pub fn retries(&self) -> u32 {
+        // SAFETY: By the type invariants of the message.
+        unsafe { self._message.raw.as_ref() }.retries.unsigned_abs()
     }
 
     /// Whether no answer came in time.

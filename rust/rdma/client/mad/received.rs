@@ -10,7 +10,11 @@ use kernel::{error::to_result, prelude::*};
 use rdma_bindings::{self as bindings, ib_mad_recv_buf, ib_mad_recv_wc, list_head};
 
 use super::view::AgentRef;
-use crate::{abi::ah::GlobalRoute, Gid, MaySleep};
+use crate::{
+    abi::ah::GlobalRoute,
+    core::{address_vector::AddressVector, Device},
+    Gid, MaySleep,
+};
 
 /// A received message. It may be dropped in any context, also after its agent.
 ///
@@ -39,6 +43,19 @@ pub struct Source {
     pub pkey_index: u16,
     /// The route back to it, if the message has a GRH.
     pub route: Option<GlobalRoute>,
+}
+
+/// What the completion of a message tells beside the address.
+#[derive(Clone, Copy)]
+pub struct Completion {
+    /// The index of the P_Key.
+    pub pkey_index: u16,
+    /// The LID of the sender.
+    pub slid: u32,
+    /// The service level.
+    pub sl: u8,
+    /// The path bits of the destination LID.
+    pub dlid_path_bits: u8,
 }
 
 impl Received {
@@ -103,6 +120,45 @@ impl Received {
             pkey_index: wc.pkey_index,
             route: has_route.then(|| self.route(agent, sleep)).transpose()?,
         })
+    }
+
+    /// The first segment, which is all of a message without RMPP.
+    pub fn bytes(&self) -> &[u8] {
+        self.segments().next().unwrap_or_default()
+    }
+
+    /// The completion: the index of the partition key, the LID of the sender, the service level, and the bits of our LID.
+    pub fn completion(&self) -> Completion {
+        let wc = self.wc();
+        Completion {
+            pkey_index: wc.pkey_index,
+            slid: wc.slid,
+            sl: wc.sl,
+            dlid_path_bits: wc.dlid_path_bits,
+        }
+    }
+
+    /// The address of the sender, from a port that has received the message.
+    ///
+    /// # Errors
+    ///
+    /// Those of finding the way back: `EINVAL`, `ENOENT`, `ENODEV`.
+    pub fn sender(&self, device: &Device, port: u32, sleep: &MaySleep) -> Result<AddressVector> {
+        sleep.check();
+        let (wc, grh) = (self.raw().wc, self.raw().recv_buf.grh);
+        // SAFETY: The device is registered during the call, by its type; the completion and the GRH belong to the message. The function
+        // fills the structure in, unless it fails.
+        unsafe {
+            AddressVector::with(|raw| {
+                to_result(bindings::ib_init_ah_attr_from_wc(
+                    device.as_raw(),
+                    port,
+                    wc,
+                    grh,
+                    raw,
+                ))
+            })
+        }
     }
 
     fn route(&self, agent: &AgentRef<'_>, sleep: &MaySleep) -> Result<GlobalRoute> {

@@ -12,7 +12,12 @@ use core::{
 use kernel::{error::to_result, prelude::*};
 use rdma_bindings::{self as bindings, ib_ah, ib_mad_agent};
 
-use crate::{abi::ah::GlobalRoute, client::device::made, core::Device, MaySleep};
+use crate::{
+    abi::ah::GlobalRoute,
+    client::device::made,
+    core::{address_vector::AddressVector, Device},
+    MaySleep,
+};
 
 /// The destination of a message.
 #[derive(Clone, Copy)]
@@ -90,6 +95,30 @@ impl<'a> AgentRef<'a> {
             let pd = (*(*self.as_raw()).qp).pd;
             bindings::rdma_create_user_ah(pd, &mut attr, null_mut())
         })?;
+        // INVARIANT: The handle was just made, in the domain of this agent.
+        Ok(AgentAh {
+            raw,
+            agent: self,
+            _token: PhantomData,
+        })
+    }
+
+    /// Makes an address handle of an address vector.
+    ///
+    /// # Safety
+    ///
+    /// The handlers of the agent have tokens of the type `T`.
+    pub(super) unsafe fn address_of<T>(
+        self,
+        vector: &AddressVector,
+        sleep: &MaySleep,
+    ) -> Result<AgentAh<'a, T>> {
+        sleep.check();
+        let flags = bindings::RDMA_CREATE_AH_SLEEPABLE;
+        // SAFETY: By the type invariants the agent is valid, with a queue pair and its domain. The function copies the address.
+        let raw = made(vector.lend(|vector| unsafe {
+            bindings::rdma_create_ah((*(*self.as_raw()).qp).pd, vector, flags)
+        }))?;
         // INVARIANT: The handle was just made, in the domain of this agent.
         Ok(AgentAh {
             raw,

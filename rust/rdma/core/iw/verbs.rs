@@ -8,18 +8,13 @@
 
 use core::{marker::PhantomData, ptr::NonNull};
 
-use kernel::{
-    error::to_result,
-    ffi::{c_int, c_void},
-    prelude::*,
-    sync::Arc,
-};
+use kernel::{error::to_result, ffi::c_int, prelude::*, sync::Arc};
 use kernel_ext::{entry::FromC, error::EOPNOTSUPP};
-use rdma_bindings::{self as bindings, ib_qp, ib_qp_attr, iw_cm_conn_param};
+use rdma_bindings::{self as bindings, ib_qp, iw_cm_conn_param};
 
 use super::id::Receiver;
 use crate::{
-    core::{mad::c_pointer, qp::QpAttr, Device},
+    core::{connection::PrivateData, mad::c_pointer, qp::QpAttr, Device},
     MaySleep,
 };
 
@@ -54,53 +49,6 @@ impl ConnParam<'_> {
         // SAFETY: By the type invariants.
         unsafe { (*self.0).qpn }
     }
-}
-
-/// The private data of a refusal as an argument of C, which passes its length as another one; or none.
-pub struct PrivateDataArg<'a>(*const c_void, PhantomData<&'a ()>);
-
-/// The length that belongs to a [`PrivateDataArg`].
-pub struct PrivateLenArg<'a>(u8, PhantomData<&'a ()>);
-
-/// The private data of a refusal.
-///
-/// # Invariants
-///
-/// There are so many bytes.
-pub struct PrivateData<'a>(*const c_void, u8, PhantomData<&'a ()>);
-
-// SAFETY: `Raw` is the type in the header.
-unsafe impl FromC for PrivateDataArg<'_> {
-    type Raw = *const c_void;
-
-    #[inline]
-    unsafe fn from_c(raw: Self::Raw) -> Self {
-        Self(raw, PhantomData)
-    }
-}
-
-// SAFETY: `Raw` is the type in the header.
-unsafe impl FromC for PrivateLenArg<'_> {
-    type Raw = u8;
-
-    #[inline]
-    unsafe fn from_c(raw: u8) -> Self {
-        Self(raw, PhantomData)
-    }
-}
-
-impl<'a> PrivateDataArg<'a> {
-    /// Joins the two arguments.
-    pub fn with(self, length: PrivateLenArg<'a>) -> PrivateData<'a> {
-        // INVARIANT: C alone makes both values, and they end with the call, so that they are of the same call.
-        PrivateData(self.0, length.0, PhantomData)
-    }
-}
-
-impl PrivateData<'_> {
-    /// No private data.
-    // INVARIANT: There are no bytes.
-    pub const NONE: Self = Self(core::ptr::null(), 0, PhantomData);
 }
 
 /// Lets the driver listen, with at most `backlog` peers that wait.
@@ -138,8 +86,9 @@ pub fn accept<T: Receiver>(id: &Arc<T>, param: &ConnParam<'_>, _sleep: &MaySleep
 /// Lets the driver refuse the peer that the identifier stands for.
 pub fn reject<T: Receiver>(id: &Arc<T>, data: &PrivateData<'_>, _sleep: &MaySleep) -> Result {
     let call = method!(id, iw_reject)?;
+    let (bytes, length) = data.parts();
     // SAFETY: The identifier is valid, and so is the private data.
-    to_result(unsafe { call(c_pointer(id), data.0, data.1) })
+    to_result(unsafe { call(c_pointer(id), bytes, length) })
 }
 
 /// The queue pair of a connection, of which the driver counts the reference.
@@ -198,39 +147,5 @@ impl Drop for ConnQp {
                 put(self.qp.as_ptr());
             }
         }
-    }
-}
-
-/// The attributes of a queue pair that a client wants to know.
-///
-/// # Invariants
-///
-/// The structure is valid for the call, and the state is filled in.
-pub struct QpAttrRequest<'a>(*mut ib_qp_attr, PhantomData<&'a mut ib_qp_attr>);
-
-// SAFETY: `Raw` is the pointer type in the header.
-unsafe impl FromC for QpAttrRequest<'_> {
-    type Raw = *mut ib_qp_attr;
-
-    #[inline]
-    unsafe fn from_c(raw: Self::Raw) -> Self {
-        // INVARIANT: By the header the client has filled the state in.
-        Self(raw, PhantomData)
-    }
-}
-
-impl QpAttrRequest<'_> {
-    /// The state that the queue pair is to have: `enum ib_qp_state`.
-    pub fn state(&self) -> u32 {
-        // SAFETY: By the type invariants.
-        unsafe { (*self.0).qp_state }
-    }
-
-    /// Allows the peer READs and WRITEs; returns the mask of the attributes that are filled in.
-    pub fn allow_remote(&mut self) -> c_int {
-        let access = bindings::IB_ACCESS_REMOTE_WRITE | bindings::IB_ACCESS_REMOTE_READ;
-        // SAFETY: By the type invariants the structure is valid for writes.
-        unsafe { (*self.0).qp_access_flags = access as c_int };
-        (bindings::IB_QP_STATE | bindings::IB_QP_ACCESS_FLAGS) as c_int
     }
 }
