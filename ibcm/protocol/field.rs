@@ -21,6 +21,7 @@ impl Field {
     /// A field at a byte and a bit of it, as the specification's tables tell ("byte \[bit\]", bit 0 the highest one).
     ///
     /// Tables are constants: a field that is not in the data does not compile.
+    #[inline] // Otherwise there were code for it, with its panics.
     pub const fn new(byte: u16, bit: u16, width: u8) -> Self {
         let start = byte * 8 + bit;
         assert!(bit < 8 && width > 0 && start as usize + width as usize <= DATA_SIZE * 8);
@@ -142,6 +143,7 @@ pub struct TooLong;
 
 impl Room {
     /// Room for `size` bytes from `start`; it lies in the data, or does not compile.
+    #[inline]
     pub const fn new(start: usize, size: usize) -> Self {
         assert!(start < DATA_SIZE && size <= DATA_SIZE - start);
         Self { start, size }

@@ -21,6 +21,7 @@ MIXES = {
     "rdma_rxe": ("rdma_rxe",),
     "ib_uverbs": ("ib_uverbs", "ib_uverbs_support"),
     "ib_umad": ("ib_umad",),
+    "ib_cm": ("ib_cm",),
     "iw_cm": ("iw_cm",),
     "rdma_ucm": ("rdma_ucm",),
     "ib_core+rdma_rxe": ("ib_core", "rdma_rxe"),
@@ -28,7 +29,7 @@ MIXES = {
 }
 USUAL = tuple(MIXES)[:1]
 # Where one module (or pair) is ours.
-SINGLE = ("ib_core", "rdma_rxe", "ib_uverbs", "ib_umad", "iw_cm", "rdma_ucm")
+SINGLE = ("ib_core", "rdma_rxe", "ib_uverbs", "ib_umad", "ib_cm", "iw_cm", "rdma_ucm")
 
 # How much is run: what CI runs; all that makes sense on the kernel that was asked for; all there is.
 CI, KERNEL_ASKED, LONG = "ci", "kernel", "long"

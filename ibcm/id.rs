@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Identifiers: the protocol's half, the addresses, and what waits for the client.
+//!
+//! What comes for an identifier (messages, messages that were not answered, times that are over) goes into its inbox. Its work item takes
+//! one after the other: it does what the table of states says, then calls the handler. So events come in order, one at a time, and a
+//! handler that waits keeps nobody else waiting.
+//!
+//! C header: `include/rdma/ib_cm.h`.
+//!
+//! | lock | protects | taken in | inside of it |
+//! |---|---|---|---|
+//! | `CmId::inner` | the connection and the addresses of an identifier; held while it sends | process context | `TABLES`, `Port::agents`, `Pending::posted` |
+//! | `CmId::inbox` | what waits for the work item | any, interrupts off | the work queue's |
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use ib_cm_protocol::{
+    connection::Connection,
+    messages::Attribute,
+    remote::{Remote, SidrKey},
+    states::State,
+};
+use kernel::{
+    new_work,
+    prelude::*,
+    sync::{new_mutex, Arc, Mutex},
+    workqueue::Work,
+};
+use kernel_ext::{
+    bindings::{
+        IB_CM_ESTABLISHED, IB_CM_LAP_IDLE, IB_CM_LAP_UNINIT, IB_CM_MRA_REP_RCVD, IB_CM_REP_SENT,
+    },
+    error::EISCONN,
+    sleepable::{self, Sleepable},
+    sync::{new_spinlock_irq, SpinLockIrq},
+    uses::{Use, Used, Uses},
+    work::GlobalQueue,
+};
+use rdma::{
+    client::mad::{self, Pending, Received},
+    core::{address_vector::AddressVector, cm::id::IdBody, path::Path},
+    embeds, MaySleep,
+};
+
+use crate::port::Port;
+
+/// The queue of all identifiers.
+pub(crate) static QUEUE: GlobalQueue = GlobalQueue::new();
+
+/// An identifier.
+#[pin_data]
+pub(crate) struct CmId {
+    pub(crate) body: IdBody,
+    #[pin]
+    inner: Mutex<Inner>,
+    #[pin]
+    inbox: SpinLockIrq<Inbox>,
+    /// The client has said that the connection is there, and the work item does not know yet.
+    is_established: AtomicBool,
+    has_alternate: AtomicBool,
+    /// Requests of peers that the client of the listener is to be told of.
+    #[pin]
+    pub(crate) uses: Uses,
+    #[pin]
+    pub(super) work: Work<Sleepable<CmId>>,
+}
+
+embeds! {
+    // SAFETY: No other type of this module has an `IdBody`.
+    unsafe impl Embeds for CmId { body: IdBody }
+}
+
+// SAFETY: The count is a field of the identifier.
+unsafe impl Used for CmId {
+    fn uses(&self) -> &Uses {
+        &self.uses
+    }
+}
+
+/// An address vector and the port that it leads from.
+pub(crate) struct Av {
+    pub(crate) port: Arc<Port>,
+    pub(crate) vector: AddressVector,
+    pub(crate) pkey_index: u16,
+    /// The LID for data, where it is not that for messages.
+    pub(crate) data_lid: Option<u16>,
+}
+
+/// What a posted message owns.
+pub(crate) struct Ticket {
+    /// The identifier that waits for the answer, and which of its messages this is.
+    pub(crate) waits: Option<(Arc<CmId>, u64)>,
+    /// What it is.
+    pub(crate) attribute: Attribute,
+    /// Whether it answers a duplicate.
+    pub(crate) is_resent: bool,
+}
+
+/// A message that an identifier or a port sends.
+pub(crate) type Message = mad::Message<KBox<Ticket>>;
+
+/// What of an identifier changes.
+pub(crate) struct Inner {
+    pub(crate) connection: Connection,
+    pub(crate) av: Option<Arc<Av>>,
+    pub(crate) alternate: Option<Arc<Av>>,
+    /// The message that waits for its answer, and which of all it is.
+    pub(crate) pending: Option<Arc<Pending>>,
+    pub(crate) serial: u64,
+    /// Whether the peer is in the tables, by this identifier.
+    pub(crate) admitted: Option<Remote>,
+    pub(crate) sidr: Option<SidrKey>,
+}
+
+/// A request of a peer, for the listener's client. Who destroys the listener waits until the client has been told.
+pub(crate) struct Offer {
+    pub(crate) listener: Use<CmId>,
+    pub(crate) primary: Option<KBox<Path>>,
+    pub(crate) alternate: Option<KBox<Path>>,
+}
+
+/// What comes for an identifier.
+pub(crate) enum Entry {
+    /// A message.
+    Message(Attribute, Received, Arc<Port>),
+    /// The REQ or SIDR_REQ that has made the identifier.
+    Offered(Attribute, Received, Arc<Port>, Offer),
+    /// The message with this number has ended, without an answer: `enum ib_wc_status`.
+    Unanswered(u64, u32),
+    /// The time is over in which datagrams of this peer may come.
+    Expired(Remote),
+    /// The client has said that the connection is there.
+    Established,
+    /// The queue pair has migrated to the alternate path.
+    Migrated,
+}
+
+/// What waits for the work item, oldest first.
+struct Inbox {
+    entries: KVec<Entry>,
+    /// The client has given the identifier up.
+    is_closed: bool,
+}
+
+impl CmId {
+    /// An identifier whose connection has this state.
+    pub(crate) fn new(body: IdBody, connection: Connection) -> Result<Arc<Self>> {
+        let inner = Inner {
+            connection,
+            av: None,
+            alternate: None,
+            pending: None,
+            serial: 0,
+            admitted: None,
+            sidr: None,
+        };
+        let inbox = Inbox {
+            entries: KVec::new(),
+            is_closed: false,
+        };
+        let init = pin_init!(Self {
+            body,
+            inner <- new_mutex!(inner, "CmId::inner"),
+            inbox <- new_spinlock_irq!(inbox, "CmId::inbox"),
+            is_established: AtomicBool::new(false),
+            has_alternate: AtomicBool::new(false),
+            uses <- Uses::new(),
+            work <- new_work!("CmId::work"),
+        });
+        Arc::pin_init(init, GFP_KERNEL)
+    }
+
+    /// Lets `f` change the identifier, and shows C its state.
+    pub(crate) fn with<R>(&self, _sleep: &MaySleep, f: impl FnOnce(&mut Inner) -> R) -> R {
+        let mut inner = self.inner.lock();
+        let result = f(&mut inner);
+        self.has_alternate
+            .store(inner.alternate.is_some(), Ordering::Relaxed);
+        let numbers = self.body.numbers();
+        let connection = &inner.connection;
+        numbers
+            .remote_id
+            .store(connection.remote_id.to_be(), Ordering::Relaxed);
+        numbers
+            .lap_state
+            .store(connection.lap_state() as u32, Ordering::Relaxed);
+        numbers
+            .state
+            .store(connection.state() as u32, Ordering::Release);
+        result
+    }
+
+    /// The identifier's number, in host order.
+    pub(crate) fn number(&self) -> u32 {
+        u32::from_be(self.body.local_id())
+    }
+
+    /// The peer's number, in host order.
+    pub(crate) fn remote_id(&self) -> u32 {
+        u32::from_be(self.body.numbers().remote_id.load(Ordering::Relaxed))
+    }
+
+    /// Puts something into the inbox; returns whether it is there. Any context. Without memory it is lost: messages come again.
+    pub(crate) fn post(self: &Arc<Self>, entry: Entry) -> bool {
+        let mut inbox = self.inbox.lock();
+        if inbox.is_closed {
+            drop(inbox);
+            return false;
+        }
+        let added = inbox.entries.push(entry, GFP_ATOMIC).is_ok();
+        if added {
+            // With the lock, so that it is not queued after the inbox is closed.
+            self.queue();
+        }
+        added
+    }
+
+    /// A message has ended: the sender hears of it if it was not answered.
+    pub(crate) fn message_ended(self: &Arc<Self>, serial: u64, status: u32) {
+        use kernel_ext::bindings::{IB_WC_SUCCESS, IB_WC_WR_FLUSH_ERR};
+        if status != IB_WC_SUCCESS && status != IB_WC_WR_FLUSH_ERR {
+            let _ = self.post(Entry::Unanswered(serial, status));
+        }
+    }
+
+    /// Takes the oldest entry, and queues the work for the next one.
+    pub(super) fn next_entry(self: &Arc<Self>) -> Option<Entry> {
+        let mut inbox = self.inbox.lock();
+        let entry = inbox.entries.remove(0).ok();
+        if !inbox.entries.is_empty() {
+            self.queue();
+        }
+        entry
+    }
+
+    /// Closes the inbox. The result has what was in it.
+    pub(crate) fn close(&self) -> KVec<Entry> {
+        let mut inbox = self.inbox.lock();
+        inbox.is_closed = true;
+        core::mem::replace(&mut inbox.entries, KVec::new())
+    }
+
+    fn queue(self: &Arc<Self>) {
+        QUEUE.with(|queue| sleepable::enqueue(queue, self));
+    }
+
+    /// The client has received data: the connection is there, though the RTU is not. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EISCONN` if that is known, `EINVAL` in other states; `ENOMEM`.
+    pub(crate) fn establish(self: &Arc<Self>) -> Result {
+        let state = &self.body.numbers().state;
+        match state.load(Ordering::Acquire) {
+            IB_CM_REP_SENT | IB_CM_MRA_REP_RCVD => {}
+            IB_CM_ESTABLISHED => return Err(EISCONN),
+            _ => return Err(EINVAL),
+        }
+        if self.is_established.swap(true, Ordering::AcqRel) {
+            return Err(EISCONN);
+        }
+        if !self.post(Entry::Established) {
+            self.note_established();
+            return Err(ENOMEM);
+        }
+        Ok(())
+    }
+
+    /// The queue pair has migrated to the alternate path. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without a connection or another path; `ENOMEM`.
+    pub(crate) fn migrate(self: &Arc<Self>) -> Result {
+        let numbers = self.body.numbers();
+        let lap = numbers.lap_state.load(Ordering::Relaxed);
+        let is_there = numbers.state.load(Ordering::Acquire) == IB_CM_ESTABLISHED;
+        let is_free = matches!(lap, IB_CM_LAP_UNINIT | IB_CM_LAP_IDLE);
+        if !is_there || !is_free || !self.has_alternate.load(Ordering::Relaxed) {
+            return Err(EINVAL);
+        }
+        match self.post(Entry::Migrated) {
+            true => Ok(()),
+            false => Err(ENOMEM),
+        }
+    }
+
+    /// The work item knows that the client has said so.
+    pub(crate) fn note_established(&self) {
+        self.is_established.store(false, Ordering::Release);
+    }
+}
+
+/// Whether an identifier in this state listens.
+pub(crate) fn listens(connection: &Connection) -> bool {
+    connection.state() == State::Listen
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Ports with a connection manager: their agents and counters.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+//!
+//! | lock | protects | taken in | inside of it |
+//! |---|---|---|---|
+//! | `Port::agents` | the agents of a port, as long as the device is there; held while a message is made and posted | process context | what the core and drivers take |
+//! | `PORTS` | the ports | process context | the allocator |
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use ib_cm_protocol::{counters::Group, messages::Attribute};
+use kernel::{
+    prelude::*,
+    sync::{new_mutex, Arc, Mutex},
+};
+use kernel_ext::{static_lock::static_lock, static_vec::StaticVec};
+use rdma::{
+    client::{attachment::Attached, mad, port_files::PortFiles},
+    core::{path::Path, Device},
+    MaySleep,
+};
+
+/// The handlers of the agents of a port.
+pub(crate) struct Ends(pub(crate) Arc<Port>);
+
+pub(crate) type Agent = mad::Agent<Ends>;
+
+/// What a port has as long as the device is there, in the order in which it ends. REPs have one of their own: a port limits how many messages of an agent wait for answers.
+pub(crate) struct Agents {
+    pub(crate) usual: Agent,
+    pub(crate) replies: Agent,
+    /// The counters in sysfs.
+    pub(crate) _files: PortFiles,
+    /// The removal of the device waits until this is dropped, too.
+    pub(crate) device: Attached,
+}
+
+/// A port with a connection manager.
+#[pin_data]
+pub(crate) struct Port {
+    /// The address of the device, by which it is told from others, and no more.
+    device: usize,
+    pub(crate) number: u32,
+    pub(crate) ack_delay: u8,
+    pub(super) counters: [[AtomicU64; Attribute::ALL.len()]; Group::ALL.len()],
+    #[pin]
+    pub(super) agents: Mutex<Option<Agents>>,
+}
+
+impl Port {
+    pub(super) fn new(device: &Device, number: u32) -> Result<Arc<Self>> {
+        let (address, ack_delay) = (address(device), device.attrs().local_ca_ack_delay);
+        let init = pin_init!(Self {
+            device: address,
+            number,
+            ack_delay,
+            counters: [const { [const { AtomicU64::new(0) }; Attribute::ALL.len()] }; Group::ALL.len()],
+            agents <- new_mutex!(None, "Port::agents"),
+        });
+        Arc::pin_init(init, GFP_KERNEL)
+    }
+
+    /// Calls `f` with the agents, through which the device is there.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the device has gone, and those of `f`.
+    pub(crate) fn with<R>(
+        &self,
+        _sleep: &MaySleep,
+        f: impl FnOnce(&Agents) -> Result<R>,
+    ) -> Result<R> {
+        f(self.agents.lock().as_ref().ok_or(EINVAL)?)
+    }
+
+    /// Counts messages.
+    pub(crate) fn count(&self, group: Group, message: Attribute, by: u64) {
+        let counter = self
+            .counters
+            .get(group.index())
+            .and_then(|of| of.get(message.index()));
+        if let Some(counter) = counter {
+            counter.fetch_add(by, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it is a port of this device.
+    pub(crate) fn is_of(&self, device: &Device) -> bool {
+        self.device == address(device)
+    }
+}
+
+fn address(device: &Device) -> usize {
+    core::ptr::from_ref(device) as usize
+}
+
+static_lock! {
+    /// All ports.
+    pub(super) static PORTS: Mutex<StaticVec<Arc<Port>>> = StaticVec::new();
+}
+
+/// The port of a device.
+pub(crate) fn find(device: &Device, number: u32) -> Option<Arc<Port>> {
+    let ports = PORTS.lock();
+    let mut ports = ports.iter();
+    ports
+        .find(|port| port.number == number && port.is_of(device))
+        .cloned()
+}
+
+/// The port of some device that has the source GID of a path.
+pub(crate) fn find_by_gid(path: &Path, sleep: &MaySleep) -> Option<Arc<Port>> {
+    let mut candidates = KVec::new();
+    for port in PORTS.lock().iter() {
+        candidates.push(port.clone(), GFP_KERNEL).ok()?;
+    }
+    candidates.into_iter().find(|port| {
+        let found = port.with(sleep, |agents| {
+            rdma::core::address_vector::port_of_gid(agents.usual.device(), path).ok_or(ENOENT)
+        });
+        found == Ok(port.number)
+    })
+}

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages that come: those for an identifier go into its inbox, requests make a new one.
+//!
+//! C header: `include/rdma/ib_cm.h`.
+
+use ib_cm_protocol::{
+    connection::Connection,
+    counters::Group,
+    field::{Data, DATA_SIZE},
+    messages::{self, Attribute, Drep, Dreq, Rej, Rep, Req, SidrRep, SidrReq, SidrStatus},
+    reject::Reason,
+    remote::{addressee, again, Addressee, Admission, Remote, SidrKey},
+    states::Input,
+};
+use kernel::{prelude::*, sync::Arc};
+use kernel_ext::uses::Use;
+use rdma::{
+    client::mad::Received,
+    core::{
+        address_vector::AddressVector,
+        cm::id::IdBody,
+        path::{NewPath, Path, PathKind},
+    },
+    Gid, MaySleep,
+};
+
+use crate::{
+    end,
+    id::{Av, CmId, Entry, Offer},
+    port::Port,
+    send::{answer, data_of, header_of, put, Header, With},
+    tables,
+};
+
+/// Takes a message of a port.
+pub(crate) fn message(port: &Arc<Port>, received: Received, sleep: &MaySleep) {
+    let Some(header) = header_of(received.bytes()) else {
+        return;
+    };
+    let Some(&data) = data_of(received.bytes()) else {
+        return;
+    };
+    port.count(Group::Received, header.attribute, 1);
+    // What a peer gets for a message that cannot be taken is decided below; an error is that there is no memory, and it asks again.
+    let _ = match header.attribute {
+        Attribute::Req => Incoming {
+            port,
+            received,
+            header,
+            data,
+        }
+        .request(sleep),
+        Attribute::SidrReq => Incoming {
+            port,
+            received,
+            header,
+            data,
+        }
+        .resolution(sleep),
+        attribute => match find(attribute, &data) {
+            Some(id) => {
+                let _ = id.post(Entry::Message(attribute, received, port.clone()));
+                Ok(())
+            }
+            None => nobody(port, &received, header, &data, sleep),
+        },
+    };
+}
+
+/// The identifier that a message is for.
+fn find(attribute: Attribute, data: &Data) -> Option<Arc<CmId>> {
+    let found = |addressee| {
+        tables::with(|tables| {
+            let id = match addressee {
+                Addressee::Ids { local, remote } => tables.find(local, remote),
+                Addressee::Peer { ca_guid, comm_id } => tables.of_peer(ca_guid, comm_id),
+                Addressee::New | Addressee::Nobody => None,
+            };
+            id.ok_or(ENOENT)
+        })
+        .ok()
+    };
+    let first = found(addressee(attribute, data));
+    match attribute {
+        Attribute::Rep => first.or_else(|| found(again(&Rep::read(data)))),
+        _ => first,
+    }
+}
+
+/// A message that is for nobody: a peer that disconnects hears that there is no connection.
+fn nobody(
+    port: &Port,
+    received: &Received,
+    header: Header,
+    data: &Data,
+    sleep: &MaySleep,
+) -> Result {
+    if header.attribute != Attribute::Dreq {
+        return Ok(());
+    }
+    port.count(Group::Duplicates, Attribute::Dreq, 1);
+    let dreq = Dreq::read(data);
+    let mut reply = [0; DATA_SIZE];
+    Drep {
+        local_comm_id: dreq.remote_comm_id,
+        remote_comm_id: dreq.local_comm_id,
+    }
+    .write(&mut reply);
+    let header = Header {
+        attribute: Attribute::Drep,
+        modifier: 0,
+        ..header
+    };
+    answer(port, received, header, true, &reply, sleep)
+}
+
+/// Refuses a REQ or a REP, for which there is no identifier.
+pub(crate) fn refuse(
+    port: &Port,
+    received: &Received,
+    header: Header,
+    (local, remote): (u32, u32),
+    about: messages::About,
+    (reason, info): (Reason, &[u8]),
+    sleep: &MaySleep,
+) -> Result {
+    let mut data = [0; DATA_SIZE];
+    Rej {
+        local_comm_id: local,
+        remote_comm_id: remote,
+        message_rejected: about as u8,
+        rejected_info_length: info.len() as u8,
+        reason: reason as u16,
+    }
+    .write(&mut data);
+    put(Rej::ARI, &mut data, info);
+    let header = Header {
+        attribute: Attribute::Rej,
+        modifier: 0,
+        ..header
+    };
+    answer(port, received, header, false, &data, sleep)
+}
+
+/// A request of a peer.
+struct Incoming<'a> {
+    port: &'a Arc<Port>,
+    received: Received,
+    header: Header,
+    data: Data,
+}
+
+/// A number that no identifier has yet. Dropping it frees it.
+struct Number(u32);
+
+impl Number {
+    fn take() -> Result<Self> {
+        tables::with(|tables| tables.take_number()).map(Self)
+    }
+
+    /// The number is that of an identifier.
+    fn keep(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        let freed = tables::with(|tables| Ok(tables.free_number(self.0)));
+        drop(freed);
+    }
+}
+
+impl Incoming<'_> {
+    fn sender(&self, sleep: &MaySleep) -> Result<AddressVector> {
+        self.port.with(sleep, |agents| {
+            let device = agents.usual.device();
+            self.received.sender(device, self.port.number, sleep)
+        })
+    }
+
+    /// The listener for a service.
+    fn listener(&self, service: u64, sleep: &MaySleep) -> Result<Use<CmId>> {
+        self.port.with(sleep, |agents| {
+            let device = agents.usual.device();
+            tables::with(|tables| {
+                let listener = tables.listener(device, service);
+                listener.and_then(|id| Use::new(&id)).ok_or(ENOENT)
+            })
+        })
+    }
+
+    fn first_gid(&self, sleep: &MaySleep) -> Option<Gid> {
+        let number = self.port.number;
+        let found = self.port.with(sleep, |agents| {
+            rdma::core::address_vector::first_gid(agents.usual.device(), number)
+        });
+        found.ok()
+    }
+
+    fn refuse(&self, req: &Req, reason: Reason, sleep: &MaySleep) -> Result {
+        let ids = (0, req.local_comm_id);
+        let about = messages::About::Req;
+        let gid = match reason {
+            // The peer hears of one that the port has, if it has any.
+            Reason::InvalidGid => self.first_gid(sleep),
+            _ => None,
+        };
+        let info = gid.as_ref().map_or(&[][..], |gid| &gid.0);
+        let refusal = (reason, info);
+        let (port, received) = (self.port, &self.received);
+        refuse(port, received, self.header, ids, about, refusal, sleep)
+    }
+
+    /// A peer asks for a connection.
+    fn request(self, sleep: &MaySleep) -> Result {
+        let req = Req::read(&self.data);
+        let remote = Remote::of_req(&req);
+        let number = Number::take()?;
+        let admission = tables::with(|tables| tables.admit(number.0, &remote))?;
+        match admission {
+            Admission::New => {}
+            Admission::Duplicate(owner) => {
+                self.again(owner);
+                return Ok(());
+            }
+            Admission::Stale(owner) => {
+                let refused = self.refuse(&req, Reason::StaleConn, sleep);
+                disconnect_stale(owner, sleep);
+                return refused;
+            }
+        }
+        let made = self.make(&req, &number, sleep);
+        let forget = || {
+            tables::with(|tables| {
+                tables.forget(number.0, &remote);
+                Ok(())
+            })
+        };
+        match made {
+            Ok((id, offer)) => {
+                id.with(sleep, |inner| {
+                    inner.admitted = Some(remote);
+                    inner.drive(&id, Input::Req, &With::default(), sleep)
+                })?;
+                tables::with(|tables| {
+                    tables.publish(number.0, &id);
+                    Ok(())
+                })?;
+                number.keep();
+                let port = self.port.clone();
+                hand_over(
+                    &id,
+                    Entry::Offered(Attribute::Req, self.received, port, offer),
+                    sleep,
+                );
+                Ok(())
+            }
+            Err(reason) => {
+                let _ = forget();
+                reason.map_or(Ok(()), |reason| self.refuse(&req, reason, sleep))
+            }
+        }
+    }
+
+    /// Makes the identifier. The error is why the peer is refused, if it is told.
+    fn make(
+        &self,
+        req: &Req,
+        number: &Number,
+        sleep: &MaySleep,
+    ) -> Result<(Arc<CmId>, Offer), Option<Reason>> {
+        let no_memory = |_| None;
+        let listener = self
+            .listener(req.service_id, sleep)
+            .map_err(|_| Some(Reason::InvalidServiceId))?;
+        let sender = self.sender(sleep).map_err(no_memory)?;
+        let (av, path) = self.way_back(req, sender, sleep)?;
+        let body: IdBody = listener.body.for_request(number.0.to_be());
+        body.set_service_id(req.service_id.to_be());
+        let connection = Connection::from_req(number.0, self.header.transaction, req);
+        let id = CmId::new(body, connection).map_err(no_memory)?;
+        let av = Arc::new(av, GFP_KERNEL).map_err(|_| None)?;
+        id.with(sleep, |inner| inner.av = Some(av));
+        let offer = Offer {
+            listener,
+            primary: Some(KBox::new(path, GFP_KERNEL).map_err(|_| None)?),
+            alternate: None,
+        };
+        Ok((id, offer))
+    }
+
+    /// The path from here to who asks, and the address by that.
+    fn way_back(
+        &self,
+        req: &Req,
+        sender: AddressVector,
+        sleep: &MaySleep,
+    ) -> Result<(Av, Path), Option<Reason>> {
+        let wc = self.received.completion();
+        let primary = req.primary();
+        let kind = match sender.sgid() {
+            Some(sgid) if sender.is_roce() => match sgid.kind() {
+                kernel_ext::bindings::IB_GID_TYPE_ROCE => PathKind::RoceV1,
+                _ => PathKind::RoceV2,
+            },
+            _ => PathKind::Ib,
+        };
+        let new = NewPath {
+            kind,
+            sgid: Gid(primary.remote_gid.0),
+            dgid: Gid(primary.local_gid.0),
+            lids: (primary.remote_lid, wc.slid as u16),
+            dmac: sender.dmac(),
+            service_id: req.service_id.to_be(),
+            pkey: req.partition_key,
+            flow_label: primary.flow_label,
+            hop_limit: sender.hop_limit(),
+            traffic_class: primary.traffic_class,
+            sl: match primary.local_lid {
+                u16::MAX => wc.sl,
+                _ => primary.sl,
+            },
+            mtu: req.path_packet_payload_mtu,
+            rate: primary.packet_rate,
+            packet_life_time: ib_cm_protocol::time::packet_life_time(primary.local_ack_timeout),
+        };
+        let mut path = Path::new(&new);
+        let resolved = self.port.with(sleep, |agents| {
+            let device = agents.usual.device();
+            let pkey_index = rdma::core::address_vector::pkey_index(
+                device,
+                self.port.number,
+                req.partition_key,
+            )?;
+            let sgid = sender.sgid();
+            let vector = AddressVector::of_path(device, self.port.number, &mut path, sgid, sleep)?;
+            Ok((vector, pkey_index))
+        });
+        let Ok((vector, pkey_index)) = resolved else {
+            return Err(Some(Reason::InvalidGid));
+        };
+        let data_lid = (vector.is_ib() && !matches!(primary.local_lid, 0 | u16::MAX))
+            .then_some(primary.local_lid);
+        let av = Av {
+            port: self.port.clone(),
+            vector,
+            pkey_index,
+            data_lid,
+        };
+        Ok((av, path))
+    }
+
+    /// A REQ that has come before.
+    fn again(self, owner: u32) {
+        let found = tables::with(|tables| tables.by_number(owner).ok_or(ENOENT));
+        match found {
+            Ok(id) => {
+                let entry = Entry::Message(Attribute::Req, self.received, self.port.clone());
+                let _ = id.post(entry);
+            }
+            // Its identifier is being made.
+            Err(_) => self.port.count(Group::Duplicates, Attribute::Req, 1),
+        }
+    }
+
+    /// A peer asks for the queue pair of a service.
+    fn resolution(self, sleep: &MaySleep) -> Result {
+        let req = SidrReq::read(&self.data);
+        let key = SidrKey {
+            request_id: req.requestid,
+            slid: self.received.completion().slid,
+        };
+        let sender = self.sender(sleep)?;
+        let number = Number::take()?;
+        if !tables::with(|tables| tables.note_sidr(key, number.0))? {
+            self.port.count(Group::Duplicates, Attribute::SidrReq, 1);
+            return Ok(());
+        }
+        let forget = || {
+            tables::with(|tables| {
+                tables.forget_sidr(&key);
+                Ok(())
+            })
+        };
+        let Ok(listener) = self.listener(req.serviceid, sleep) else {
+            forget()?;
+            return self.no_service(&req, sleep);
+        };
+        let body = listener.body.for_request(number.0.to_be());
+        body.set_service_id(req.serviceid.to_be());
+        let connection = Connection::from_sidr_req(number.0, self.header.transaction, &req);
+        let av = Av {
+            port: self.port.clone(),
+            vector: sender,
+            pkey_index: self.received.completion().pkey_index,
+            data_lid: None,
+        };
+        let made = Arc::new(av, GFP_KERNEL)
+            .map_err(Error::from)
+            .and_then(|av| Ok((av, CmId::new(body, connection)?)));
+        let (av, id) = made.inspect_err(|_| {
+            let _ = forget();
+        })?;
+        id.with(sleep, |inner| {
+            inner.av = Some(av);
+            inner.sidr = Some(key);
+            inner.drive(&id, Input::SidrReq, &With::default(), sleep)
+        })?;
+        tables::with(|tables| {
+            tables.publish(number.0, &id);
+            Ok(())
+        })?;
+        number.keep();
+        let offer = Offer {
+            listener,
+            primary: None,
+            alternate: None,
+        };
+        let port = self.port.clone();
+        let entry = Entry::Offered(Attribute::SidrReq, self.received, port, offer);
+        hand_over(&id, entry, sleep);
+        Ok(())
+    }
+
+    /// Nobody listens for the service.
+    fn no_service(&self, req: &SidrReq, sleep: &MaySleep) -> Result {
+        let mut data = [0; DATA_SIZE];
+        SidrRep {
+            requestid: req.requestid,
+            status: SidrStatus::Unsupported as u8,
+            serviceid: req.serviceid,
+            ..SidrRep::default()
+        }
+        .write(&mut data);
+        let header = Header {
+            attribute: Attribute::SidrRep,
+            modifier: 0,
+            ..self.header
+        };
+        answer(self.port, &self.received, header, false, &data, sleep)
+    }
+}
+
+/// The identifier of a peer waits for its client. Without memory it ends: the peer asks again.
+fn hand_over(id: &Arc<CmId>, entry: Entry, sleep: &MaySleep) {
+    if !id.post(entry) {
+        end::end(id, true, sleep);
+    }
+}
+
+/// A connection whose queue pair the peer uses for another one ends.
+pub(crate) fn disconnect_stale(owner: u32, sleep: &MaySleep) {
+    let found = tables::with(|tables| tables.by_number(owner).ok_or(ENOENT));
+    if let Ok(id) = found {
+        // It may have ended.
+        let _ = id.with(sleep, |inner| {
+            inner.drive(&id, Input::SendDreq, &With::default(), sleep)
+        });
+    }
+}

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages that an identifier sends, and what else the table of states wants done.
+//!
+//! C headers: `include/rdma/ib_mad.h`, `include/rdma/ib_cm.h`.
+
+use ib_cm_protocol::{
+    connection::{Connection, Effects, Given, Stop},
+    counters::Group,
+    field::{Data, Room, DATA_SIZE},
+    messages::{self, Attribute, Drep, Rtu, CLASS_VERSION, MGMT_CLASS},
+    reject::Reason,
+    states::{Event, Input, Refusal},
+    time,
+};
+use kernel::{prelude::*, sync::Arc};
+use kernel_ext::{
+    bindings::{IB_MGMT_BASE_VERSION, IB_MGMT_METHOD_SEND},
+    error::EISCONN,
+};
+use rdma::{
+    client::mad::{Layout, Received, HEADER},
+    MaySleep,
+};
+
+use crate::{
+    id::{Av, CmId, Inner, Message, Ticket},
+    port::Port,
+    tables, timewait,
+};
+
+/// The queue pair of messages, where they are not redirected.
+const QP1: u32 = 1;
+
+/// The header of a message.
+#[derive(Clone, Copy)]
+pub(crate) struct Header {
+    pub(crate) attribute: Attribute,
+    pub(crate) transaction: u64,
+    /// The attribute modifier: options of the vendor.
+    pub(crate) modifier: u32,
+}
+
+/// The data of a message in its bytes.
+pub(crate) fn data_of(bytes: &[u8]) -> Option<&Data> {
+    bytes.get(HEADER..)?.first_chunk()
+}
+
+/// The attribute and the transaction ID of a message, and the options of the vendor.
+pub(crate) fn header_of(bytes: &[u8]) -> Option<Header> {
+    let number = |at: usize| bytes.get(at..)?.first_chunk::<2>().copied();
+    Some(Header {
+        attribute: Attribute::from_id(u16::from_be_bytes(number(16)?))?,
+        transaction: u64::from_be_bytes(*bytes.get(8..)?.first_chunk()?),
+        modifier: u32::from_be_bytes(*bytes.get(20..)?.first_chunk()?),
+    })
+}
+
+fn fill(message: &mut Message, header: Header, data: &Data) {
+    let mut head = [0u8; HEADER];
+    let parts: [(usize, &[u8]); 7] = [
+        (0, &[IB_MGMT_BASE_VERSION as u8]),
+        (1, &[MGMT_CLASS]),
+        (2, &[CLASS_VERSION]),
+        (3, &[IB_MGMT_METHOD_SEND as u8]),
+        (8, &header.transaction.to_be_bytes()),
+        (16, &header.attribute.id().to_be_bytes()),
+        (20, &header.modifier.to_be_bytes()),
+    ];
+    for (at, part) in parts {
+        for (to, from) in head.iter_mut().skip(at).zip(part) {
+            *to = *from;
+        }
+    }
+    for (to, from) in message
+        .body()
+        .iter_mut()
+        .zip(Iterator::chain(head.iter(), data))
+    {
+        *to = *from;
+    }
+}
+
+fn layout(remote_qpn: u32, pkey_index: u16) -> Layout {
+    Layout {
+        remote_qpn,
+        pkey_index,
+        is_rmpp: false,
+        headers: HEADER,
+        data: DATA_SIZE,
+        base_version: IB_MGMT_BASE_VERSION as u8,
+    }
+}
+
+/// Puts a client's bytes into their room.
+pub(crate) fn put(room: Room, data: &mut Data, bytes: &[u8]) {
+    // Lengths were checked when the client called.
+    let _ = room.set(data, bytes);
+}
+
+/// Answers a message to where it came from, without an identifier, or for a duplicate.
+pub(crate) fn answer(
+    port: &Port,
+    received: &Received,
+    header: Header,
+    is_resent: bool,
+    data: &Data,
+    sleep: &MaySleep,
+) -> Result {
+    port.with(sleep, |agents| {
+        let address = agents.usual.address_of_sender(received, sleep)?;
+        let layout = layout(QP1, received.completion().pkey_index);
+        let mut message = Message::new(address, &layout, sleep)?;
+        fill(&mut message, header, data);
+        let ticket = KBox::new(
+            Ticket {
+                waits: None,
+                attribute: header.attribute,
+                is_resent,
+            },
+            GFP_KERNEL,
+        )?;
+        message.post(ticket, sleep).map_err(|(error, _)| error)
+    })
+}
+
+/// The call or message that the table of states walks for.
+pub(crate) struct Doing<'a> {
+    pub(crate) id: &'a Arc<CmId>,
+    pub(crate) sleep: &'a MaySleep,
+    /// What a call sends: it has been made already.
+    pub(crate) prepared: Option<(&'a Data, u32)>,
+    /// The reason, `enum ib_cm_rej_reason`, and the information of a REJ.
+    pub(crate) refusal: (u16, &'a [u8]),
+    /// Private data of the client.
+    pub(crate) private_data: &'a [u8],
+    /// The message that has come, and where.
+    pub(crate) received: Option<(&'a Received, &'a Arc<Port>)>,
+    /// The time that an MRA asks for.
+    pub(crate) service_timeout: u8,
+    pub(crate) parts: Parts<'a>,
+}
+
+/// What of the identifier changes beside the connection.
+pub(crate) struct Parts<'a> {
+    pub(crate) av: &'a mut Option<Arc<Av>>,
+    pub(crate) alternate: &'a mut Option<Arc<Av>>,
+    pub(crate) pending: &'a mut Option<Arc<rdma::client::mad::Pending>>,
+    pub(crate) serial: &'a mut u64,
+    pub(crate) admitted: &'a mut Option<ib_cm_protocol::remote::Remote>,
+    pub(crate) sidr: &'a mut Option<ib_cm_protocol::remote::SidrKey>,
+}
+
+/// What an input comes with, beside the connection.
+#[derive(Default)]
+pub(crate) struct With<'a> {
+    pub(crate) prepared: Option<(&'a Data, u32)>,
+    pub(crate) refusal: Option<(u16, &'a [u8])>,
+    pub(crate) private_data: &'a [u8],
+    pub(crate) transaction: u64,
+    pub(crate) received: Option<(&'a Received, &'a Arc<Port>)>,
+    pub(crate) service_timeout: u8,
+}
+
+impl Inner {
+    /// Does what the table of states says, and tells the event for the client.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` and `EISCONN` for a call that the state does not allow; those of sending. `None` where nothing is to be told.
+    pub(crate) fn drive(
+        &mut self,
+        id: &Arc<CmId>,
+        input: Input,
+        with: &With<'_>,
+        sleep: &MaySleep,
+    ) -> Result<Option<Event>> {
+        let given = Given {
+            private_data: with.private_data,
+            transaction: with.transaction,
+        };
+        let mut doing = Doing {
+            id,
+            sleep,
+            prepared: with.prepared,
+            refusal: with
+                .refusal
+                .unwrap_or((Reason::ConsumerDefined as u16, &[])),
+            private_data: with.private_data,
+            received: with.received,
+            service_timeout: with.service_timeout,
+            parts: Parts {
+                av: &mut self.av,
+                alternate: &mut self.alternate,
+                pending: &mut self.pending,
+                serial: &mut self.serial,
+                admitted: &mut self.admitted,
+                sidr: &mut self.sidr,
+            },
+        };
+        match self.connection.drive(input, given, &mut doing) {
+            Ok(event) => Ok(event),
+            Err(Stop::Ignored) => Ok(None),
+            Err(Stop::Refused(Refusal::IsConnected)) => Err(EISCONN),
+            Err(Stop::Refused(Refusal::Invalid)) => Err(EINVAL),
+            Err(Stop::Unsent(error)) => Err(error),
+        }
+    }
+}
+
+/// The upper half of the transaction IDs of requests is the agent's.
+pub(crate) fn own_transaction(hi_tid: u32, local_id: u32) -> u64 {
+    u64::from(hi_tid) << 32 | u64::from(local_id)
+}
+
+impl Doing<'_> {
+    /// The data of a message, and the options of the vendor.
+    fn message(&self, connection: &Connection, attribute: Attribute) -> (Data, u32) {
+        let mut data = [0; DATA_SIZE];
+        if let Some((prepared, modifier)) = self.prepared {
+            return (*prepared, modifier);
+        }
+        let room = match attribute {
+            Attribute::Rtu => {
+                let ids = (connection.local_id, connection.remote_id);
+                Rtu {
+                    local_comm_id: ids.0,
+                    remote_comm_id: ids.1,
+                }
+                .write(&mut data);
+                Rtu::PRIVATE_DATA
+            }
+            Attribute::Dreq => {
+                connection.dreq().write(&mut data);
+                ib_cm_protocol::messages::Dreq::PRIVATE_DATA
+            }
+            Attribute::Drep => {
+                let ids = (connection.local_id, connection.remote_id);
+                Drep {
+                    local_comm_id: ids.0,
+                    remote_comm_id: ids.1,
+                }
+                .write(&mut data);
+                Drep::PRIVATE_DATA
+            }
+            Attribute::Mra => {
+                connection.mra().write(&mut data);
+                ib_cm_protocol::messages::Mra::PRIVATE_DATA
+            }
+            Attribute::SidrRep => {
+                let rep = ib_cm_protocol::messages::SidrRep {
+                    requestid: connection.remote_id,
+                    status: ib_cm_protocol::messages::SidrStatus::Reject as u8,
+                    serviceid: connection.service_id,
+                    ..Default::default()
+                };
+                rep.write(&mut data);
+                ib_cm_protocol::messages::SidrRep::PRIVATE_DATA
+            }
+            _ => {
+                let (reason, info) = self.refusal;
+                let rej = connection.rej(Reason::ConsumerDefined, info.len() as u8);
+                // A client may have reasons that the specification has not.
+                messages::Rej { reason, ..rej }.write(&mut data);
+                put(ib_cm_protocol::messages::Rej::ARI, &mut data, info);
+                ib_cm_protocol::messages::Rej::PRIVATE_DATA
+            }
+        };
+        put(room, &mut data, self.private_data);
+        (data, 0)
+    }
+
+    fn post(&mut self, connection: &Connection, attribute: Attribute, waits: bool) -> Result {
+        let av = self.parts.av.clone().ok_or(EINVAL)?;
+        let (data, modifier) = self.message(connection, attribute);
+        let sleep = self.sleep;
+        av.port.with(sleep, |agents| {
+            let agent = match attribute {
+                Attribute::Rep => &agents.replies,
+                _ => &agents.usual,
+            };
+            let address = agent.address_of(&av.vector, sleep)?;
+            let layout = layout(self.id.body.remote_cm_qpn(), av.pkey_index);
+            let mut message = Message::new(address, &layout, sleep)?;
+            let transaction = match attribute {
+                Attribute::Req | Attribute::Dreq | Attribute::SidrReq => {
+                    own_transaction(agents.usual.hi_tid(), connection.local_id)
+                }
+                _ => connection.transaction,
+            };
+            let header = Header {
+                attribute,
+                transaction,
+                modifier,
+            };
+            fill(&mut message, header, &data);
+            let serial = self.parts.serial.wrapping_add(1);
+            let ticket = Ticket {
+                waits: waits.then(|| (self.id.clone(), serial)),
+                attribute,
+                is_resent: false,
+            };
+            let ticket = KBox::new(ticket, GFP_KERNEL)?;
+            if !waits {
+                return message.post(ticket, sleep).map_err(|(error, _)| error);
+            }
+            message.set_patience(connection.timeout_ms, connection.max_cm_retries.into());
+            let pending = message
+                .post_pending(ticket, sleep)
+                .map_err(|(error, _)| error)?;
+            *self.parts.serial = serial;
+            *self.parts.pending = Some(pending);
+            Ok(())
+        })
+    }
+}
+
+impl Effects for Doing<'_> {
+    type Error = Error;
+
+    fn request(&mut self, connection: &Connection, message: Attribute) -> Result {
+        self.post(connection, message, true)
+    }
+
+    fn send(&mut self, connection: &Connection, message: Attribute) -> Result {
+        self.post(connection, message, false)
+    }
+
+    fn resend(&mut self, connection: &Connection, message: Attribute) {
+        let Some((received, port)) = self.received else {
+            return;
+        };
+        let kept = Doing {
+            private_data: connection.kept(),
+            refusal: (Reason::StaleConn as u16, &[]),
+            prepared: None,
+            id: self.id,
+            sleep: self.sleep,
+            received: None,
+            service_timeout: 0,
+            parts: Parts {
+                av: self.parts.av,
+                alternate: self.parts.alternate,
+                pending: self.parts.pending,
+                serial: self.parts.serial,
+                admitted: self.parts.admitted,
+                sidr: self.parts.sidr,
+            },
+        };
+        let (data, modifier) = kept.message(connection, message);
+        let header = Header {
+            attribute: message,
+            transaction: connection.transaction,
+            modifier,
+        };
+        // If it cannot be sent, another duplicate will come.
+        let _ = answer(port, received, header, true, &data, self.sleep);
+    }
+
+    fn cancel(&mut self) {
+        if let Some(pending) = self.parts.pending.take() {
+            pending.cancel();
+        }
+    }
+
+    fn extend(&mut self, connection: &Connection) -> bool {
+        let milliseconds = time::after_mra(self.service_timeout, connection.ack_timeout);
+        let pending = self.parts.pending.as_ref();
+        pending.is_some_and(|pending| pending.extend(milliseconds))
+    }
+
+    fn forget(&mut self) {
+        if let Some(remote) = self.parts.admitted.take() {
+            let _ = tables::with(|tables| {
+                tables.forget(self.id.number(), &remote);
+                Ok(())
+            });
+        }
+    }
+
+    fn timewait(&mut self, milliseconds: u32) {
+        if let Some(remote) = self.parts.admitted.take() {
+            let number = self.id.number();
+            let _ = tables::with(|tables| {
+                tables.forget(number, &remote);
+                Ok(())
+            });
+            timewait::begin(number, remote, milliseconds);
+        }
+    }
+
+    fn unlisten(&mut self) {}
+
+    fn forget_sidr(&mut self) {
+        if let Some(key) = self.parts.sidr.take() {
+            let _ = tables::with(|tables| {
+                tables.forget_sidr(&key);
+                Ok(())
+            });
+        }
+    }
+
+    fn switch_path(&mut self) {
+        *self.parts.av = self.parts.alternate.clone();
+    }
+
+    fn duplicate(&mut self, message: Attribute) {
+        if let Some((_, port)) = self.received {
+            port.count(Group::Duplicates, message, 1);
+        }
+    }
+}

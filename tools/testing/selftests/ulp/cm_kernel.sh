@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The exported functions of ib_cm, with clients in C on one device that connects to itself: what may be asked for in which state,
+# events in order with what they tell, refusals, peers that are slow or do not answer, service ID resolution, identifiers that are
+# destroyed in each state and by their handlers, the removal of a device under them. The counters. Nothing is left.
+# rows: 5.046 6.031 6.032 6.033
+# mixes: all
+# kernels: stock uml
+# timeout: 300
+. "$(dirname "$0")/lib.sh"
+
+module=cm_test device=cm0
+run() { # TEST
+	mark $module
+	echo "$1" > /sys/module/$module/parameters/run
+	told_log "$1" results
+}
+results() { since_mark $module | grep -E '^(pass|fail)\|'; }
+
+port=/sys/class/infiniband/$device/ports/1
+counter() { cat "$port/cm_$1/$2"; } # GROUP MESSAGE
+counters() { (cd $port && ls -d cm_*/* | sort | xargs); }
+names="apr drep dreq lap mra rej rep req rtu sidr_rep sidr_req"
+wanted() {
+	local group name
+	for group in rx_duplicates rx_msgs tx_msgs tx_retries; do
+		for name in $names; do echo "cm_$group/$name"; done
+	done | xargs
+}
+capable() { (($(cat $port/cap_mask) & 0x10000)); }
+incapable() { ! capable; }
+
+modinfo $module > /dev/null 2>&1 || skip_all "$module is built with FERROBAND_TESTS=m"
+check "no other test's modules are there" modules_unload
+wire_up
+modprobe rdma_rxe && rdma link add $device type rxe netdev left || exit
+modprobe ib_cm || exit
+check "the port has a connection manager" capable
+check_equal "the counters" "$(wanted)" "$(counters)"
+check_equal "their mode" "444" "$(stat -c %a $port/cm_tx_msgs/req)"
+check_equal "nothing was sent" 0 "$(counter tx_msgs req)"
+
+strict=n
+! is_ours ib_cm || strict=y
+modprobe $module strict=$strict || exit
+for test in calls listen connect refuse; do run $test; done
+sent=$(counter tx_msgs req)
+check "requests are counted" [ "$sent" -ge 10 ]
+check_equal "where they are received too" "$sent" "$(counter rx_msgs req)"
+check "others" [ "$(counter tx_msgs rej)" -ge 5 ] && check "DREQ" [ "$(counter rx_msgs dreq)" -ge 4 ]
+retries=$(counter tx_retries req) duplicates=$(counter rx_duplicates req)
+run time
+check "requests are repeated" [ "$(counter tx_retries req)" -ge $((retries + 3)) ]
+check "which is seen where they are received" [ "$(counter rx_duplicates req)" -ge $((duplicates + 3)) ]
+check "MRA" [ "$(counter rx_msgs mra)" -ge 3 ]
+run datagram
+check "requests for datagrams are counted" [ "$(counter rx_msgs sidr_req)" -ge 6 ]
+check "repeated ones too" [ "$(counter rx_duplicates sidr_req)" -ge 2 ]
+for test in end storm leave; do run $test; done
+mark $module
+check "the device goes under identifiers" rdma link del $device
+told_log removal results
+check "it comes back" rdma link add $device type rxe netdev left
+retry 5 test -d $port/cm_tx_msgs
+run connect
+check "the tests go" modprobe -r $module
+check "ib_cm goes" modprobe -r ib_cm
+check "the port has none" incapable
+check "the counters have gone" eval "[ ! -e $port/cm_tx_msgs ]"
+rdma link del $device
+ip link del left
+check "ib_core is in use no more" modules_unload
+finish
