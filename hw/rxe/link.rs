@@ -13,6 +13,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
+use kernel_ext::compat::module_param;
 use kernel_ext::error::EAFNOSUPPORT;
 use kernel_ext::gfp::Gfp;
 use kernel_ext::net::device::NetDevice;
@@ -75,7 +76,7 @@ struct Socket {
 ///
 /// `EADDRINUSE` where the port is in use, and errors of sockets.
 fn attach(net: &NetNamespace, links: &Arc<Links>, sleep: &MaySleep) -> Result<Socket> {
-    let whole = *crate::module_parameters::segmentation.value() != 0;
+    let whole = module_param::value(&crate::module_parameters::segmentation) != 0;
     let open = |version| UdpSocket::open(net, version, UDP_PORT, whole, links.clone(), sleep);
     let v4 = open(IpVersion::V4)?;
     let v6 = match open(IpVersion::V6) {

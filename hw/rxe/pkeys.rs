@@ -8,6 +8,7 @@
 use core::ops::RangeInclusive;
 use core::sync::atomic::{AtomicU16, Ordering};
 use kernel::prelude::*;
+use kernel_ext::compat::module_param;
 use roce::pkey::Pkey;
 
 use crate::limits;
@@ -26,7 +27,7 @@ const LENGTHS: RangeInclusive<u16> = 1..=limits::MAX_PKEYS;
 
 /// The length of the tables of new devices.
 fn length() -> u16 {
-    *crate::module_parameters::pkeys.value()
+    module_param::value(&crate::module_parameters::pkeys)
 }
 
 /// Validates the module parameter.

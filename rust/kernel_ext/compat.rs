@@ -4,6 +4,10 @@
 //!
 //! Each is a module here, under the name of what it is about, with one interface for all kernels.
 
+pub mod barrier;
 pub mod enumeration;
 pub mod limit;
+pub mod module_param;
 pub mod pin_init;
+pub mod this_module;
+pub mod va_list;

@@ -98,7 +98,7 @@ impl<M: ProcessModule> Drop for Loaded<M> {
 }
 
 /// Declares the module of a crate, a type with [`ProcessModule`]: `module!` of the kernel crate, where init and exit have a
-/// token. `type` comes first; the rest is as for `module!`.
+/// token. `type` comes first; the rest is as for `module!`. `THIS_MODULE`, in the root of the crate, is the module.
 #[macro_export]
 macro_rules! process_module {
     (type: $type:ty, $($rest:tt)*) => {
@@ -116,7 +116,7 @@ macro_rules! process_module {
             }
         }
 
-        ::kernel::prelude::module! {
+        $crate::compat::this_module::module_with_static! {
             type: LoadedModule,
             $($rest)*
         }

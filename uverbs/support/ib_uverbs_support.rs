@@ -17,6 +17,7 @@
 //! C headers: `include/rdma/uverbs_std_types.h`, `include/rdma/uverbs_ioctl.h`.
 
 use kernel::prelude::*;
+use kernel_ext::compat::this_module::module_with_static;
 
 mod cleanup;
 mod flow;
@@ -24,7 +25,7 @@ mod handle;
 mod object;
 mod ucaps;
 
-module! {
+module_with_static! {
     type: IbUverbsSupport,
     name: "ib_uverbs_support",
     authors: ["Ferroband"],

@@ -16,6 +16,7 @@ use crate::segments::{self, Batch};
 use crate::tx;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use kernel_ext::compat::module_param;
 use kernel_ext::room::Room;
 use rdma::Access;
 use roce::mtu::Mtu;
@@ -26,17 +27,17 @@ const LONGEST_COPY: u32 = 1 << 16;
 
 /// Whether messages between queue pairs of one device are [copied](super::direct).
 fn direct_copy() -> bool {
-    *crate::module_parameters::direct_copy.value() != 0
+    module_param::value(&crate::module_parameters::direct_copy) != 0
 }
 
 /// Whether several packets are sent in [one buffer](crate::segments).
 fn segmentation() -> bool {
-    *crate::module_parameters::segmentation.value() != 0
+    module_param::value(&crate::module_parameters::segmentation) != 0
 }
 
 /// Whether acknowledgements carry the number of posted receives.
 pub(super) fn flow_control() -> bool {
-    *crate::module_parameters::flow_control.value() != 0
+    module_param::value(&crate::module_parameters::flow_control) != 0
 }
 
 /// The implementation of `SendOps` and `RecvOps` during one call of the engine.

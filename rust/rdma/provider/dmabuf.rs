@@ -27,7 +27,10 @@ use kernel::{
     prelude::*,
     sync::rcu,
 };
-use kernel_ext::{error::EOPNOTSUPP, room::Room, shared_bytes::SharedBytes, sync::rcu as rcu_sync};
+use kernel_ext::{
+    compat::enumeration::dma_direction, error::EOPNOTSUPP, room::Room, shared_bytes::SharedBytes,
+    sync::rcu as rcu_sync,
+};
 use rdma_bindings::{self as bindings, dma_buf, dma_buf_attach_ops, dma_buf_attachment, iosys_map};
 
 use crate::{
@@ -35,7 +38,7 @@ use crate::{
     Device, MaySleep,
 };
 
-const BOTH_WAYS: c_int = bindings::dma_data_direction_DMA_BIDIRECTIONAL;
+const BOTH_WAYS: kernel::bindings::dma_data_direction = dma_direction(bindings::DMA_BIDIRECTIONAL);
 
 /// The importer's methods, in the driver's module.
 struct Methods<P>(PhantomData<P>);
