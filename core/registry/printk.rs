@@ -4,10 +4,10 @@
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
-use core::{ffi::VaList, fmt};
+use core::fmt;
 
-use kernel::ffi::{c_char, c_void};
-use kernel_ext::{bindings::ib_device, export::export};
+use kernel::ffi::c_char;
+use kernel_ext::{bindings::ib_device, compat::va_list, export::export};
 use rdma::core::{
     printk::{emit, print, Level},
     Device,
@@ -34,12 +34,10 @@ macro_rules! entry {
         /// The arguments match the format, as for `printk`. The device is valid or null.
         #[export]
         unsafe extern "C" fn $name(device: *const ib_device, format: *const c_char, mut args: ...) {
-            // SAFETY: By the safety requirements. On x86-64 a `va_list` is an array of one structure, and a `VaList` the
-            // address of that.
+            // SAFETY: By the safety requirements; `args` is what `va_list::raw` is for.
             unsafe {
                 let device = device.cast::<Device>().as_ref();
-                let args = core::mem::transmute::<VaList<'_, '_>, *mut c_void>(args.as_va_list());
-                emit(Level::$level, device, format, args);
+                emit(Level::$level, device, format, va_list::raw(&mut args).cast());
             }
         }
     };
