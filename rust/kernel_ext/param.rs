@@ -54,7 +54,7 @@ macro_rules! raw_param {
     ($name:literal, $place:ident, $ops:ident, $perm:literal, $strings:literal) => {
         const _: () = {
             #[link_section = "__param"]
-            #[used]
+            #[used(compiler)]
             static PARAM: ::kernel::module_param::KernelParam =
                 ::kernel::module_param::KernelParam::new(::kernel::bindings::kernel_param {
                     name: ::kernel::str::as_char_ptr_in_const_context($name),
@@ -76,7 +76,7 @@ macro_rules! raw_param {
                 });
 
             #[link_section = ".modinfo"]
-            #[used]
+            #[used(compiler)]
             static STRINGS: [u8; $strings.len()] = *$strings;
         };
     };

@@ -11,7 +11,11 @@ use core::{
 use super::{ah::Ah, mr, slots::Slot};
 
 /// The resources of a work request.
-#[expect(unreachable_pub, reason = "a part of a sealed public trait")]
+#[allow(
+    unreachable_pub,
+    private_interfaces,
+    reason = "a part of a sealed public trait, which newer compilers see"
+)]
 pub enum Resources<'d> {
     /// None besides its memory.
     Nothing,
