@@ -37,7 +37,12 @@ macro_rules! entry {
             // SAFETY: By the safety requirements; `args` is what `va_list::raw` is for.
             unsafe {
                 let device = device.cast::<Device>().as_ref();
-                emit(Level::$level, device, format, va_list::raw(&mut args).cast());
+                emit(
+                    Level::$level,
+                    device,
+                    format,
+                    va_list::raw(&mut args).cast(),
+                );
             }
         }
     };

@@ -11,6 +11,7 @@
 #include <linux/cdev.h>
 #include <linux/cgroup_rdma.h>
 #include <linux/completion.h>
+#include <linux/mutex.h>
 #include <rdma/ib_mad.h>
 #include <rdma/ib_smi.h>
 #include <rdma/opa_smi.h>
@@ -218,6 +219,9 @@ struct bundle_priv {
 /* Memory that user space maps. */
 struct ib_uverbs_dmabuf_file {
 	struct ib_uobject uobj;
+#ifdef HAS_DMABUF_RELEASE_LOCK
+	struct mutex dmabuf_release_lock;
+#endif
 	struct dma_buf *dmabuf;
 	struct list_head dmabufs_elm;
 	struct rdma_user_mmap_entry *mmap_entry;

@@ -139,3 +139,11 @@ __rust_helper void rust_helper_ib_dma_map_sg_to_virtual(struct scatterlist *sg, 
 		sg_dma_len(s) = s->length;
 	}
 }
+
+/* The number of a device for the rdma cgroup controller, where that has one. */
+__rust_helper void rust_helper_rdma_cgroup_set_index(struct ib_device *device)
+{
+#ifdef HAS_CGROUP_INDEX
+	device->cg_device.index = device->index;
+#endif
+}

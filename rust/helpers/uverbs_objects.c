@@ -17,4 +17,33 @@ __rust_helper void rust_helper_uverbs_dmabuf_init_members(struct ib_uverbs_dmabu
 	kref_init(&file->kref);
 	init_completion(&file->comp);
 	INIT_LIST_HEAD(&file->dmabufs_elm);
+#ifdef HAS_DMABUF_RELEASE_LOCK
+	mutex_init(&file->dmabuf_release_lock);
+#endif
+}
+
+/* Keeps the buffer of a file from being released, where there is a lock for that. It is NULL if it was released. */
+__rust_helper struct dma_buf *rust_helper_uverbs_dmabuf_hold(struct ib_uverbs_dmabuf_file *file)
+{
+#ifdef HAS_DMABUF_RELEASE_LOCK
+	mutex_lock(&file->dmabuf_release_lock);
+#endif
+	return file->dmabuf;
+}
+
+__rust_helper void rust_helper_uverbs_dmabuf_let_go(struct ib_uverbs_dmabuf_file *file)
+{
+#ifdef HAS_DMABUF_RELEASE_LOCK
+	mutex_unlock(&file->dmabuf_release_lock);
+#endif
+}
+
+/* The buffer is released. */
+__rust_helper void rust_helper_uverbs_dmabuf_released(struct ib_uverbs_dmabuf_file *file)
+{
+#ifdef HAS_DMABUF_RELEASE_LOCK
+	mutex_lock(&file->dmabuf_release_lock);
+	file->dmabuf = NULL;
+	mutex_unlock(&file->dmabuf_release_lock);
+#endif
 }

@@ -19,6 +19,7 @@ use kernel::{
     error::{from_err_ptr, to_result},
     ffi::c_int,
     prelude::*,
+    sync::aref::ARef,
 };
 use kernel_ext::{
     cmutex::{CMutex, CMutexGuard},
@@ -282,11 +283,14 @@ unsafe extern "C" fn unpin(_attachment: *mut dma_buf_attachment) {}
 /// dma-buf calls it when the buffer's file is released, in process context.
 #[inline]
 unsafe extern "C" fn release(buffer: *mut dma_buf) {
-    // SAFETY: The file holds a reference to its object, unless the creation of that has failed.
+    // SAFETY: The file holds a reference to its object, unless the creation of that has failed. The reference that is taken
+    // here keeps the object until it has no pointer to the buffer.
     unsafe {
         let file = (*buffer).priv_.cast::<ib_uverbs_dmabuf_file>();
         if !file.is_null() {
+            let _object: ARef<Uobject> = (&*(&raw mut (*file).uobj).cast::<Uobject>()).into();
             bindings::uverbs_uobject_release(&raw mut (*file).uobj);
+            bindings::uverbs_dmabuf_released(file);
         }
     }
 }

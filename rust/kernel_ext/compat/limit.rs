@@ -8,17 +8,28 @@
 pub trait Limit {
     /// The limit `most`. What is more than a signed limit can be becomes its maximum.
     fn from_most(most: u32) -> Self;
+
+    /// The limit; a negative one is 0.
+    fn most(self) -> u32;
 }
 
 impl Limit for i32 {
     fn from_most(most: u32) -> Self {
         Self::try_from(most).unwrap_or(Self::MAX)
     }
+
+    fn most(self) -> u32 {
+        self.try_into().unwrap_or(0)
+    }
 }
 
 impl Limit for u32 {
     fn from_most(most: u32) -> Self {
         most
+    }
+
+    fn most(self) -> u32 {
+        self
     }
 }
 

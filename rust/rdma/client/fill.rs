@@ -31,14 +31,20 @@ impl AnySend {
 }
 
 /// An operation of a transport.
-#[allow(unreachable_pub, reason = "a part of a sealed public trait, which newer compilers see")]
+#[allow(
+    unreachable_pub,
+    reason = "a part of a sealed public trait, which newer compilers see"
+)]
 pub trait Fill<'d> {
     /// Fills in a new request. Returns the resources that it needs until its completion.
     fn fill(self, request: &mut Filled<'d>) -> Result<Resources<'d>>;
 }
 
 /// A send request without its scatter/gather list.
-#[allow(unreachable_pub, reason = "a part of a sealed public trait, which newer compilers see")]
+#[allow(
+    unreachable_pub,
+    reason = "a part of a sealed public trait, which newer compilers see"
+)]
 pub struct Filled<'d> {
     pub(super) wr: AnySend,
     /// Whether it transfers memory of the work.

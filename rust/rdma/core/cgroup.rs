@@ -82,6 +82,7 @@ impl Registering<'_> {
         // valid as long.
         unsafe {
             (*raw).cg_device.name = (&raw mut (*raw).name).cast();
+            bindings::rdma_cgroup_set_index(raw);
             bindings::rdmacg_register_device(&raw mut (*raw).cg_device);
         }
         self.in_cgroup = true;

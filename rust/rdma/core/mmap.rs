@@ -315,17 +315,22 @@ impl EntryRef {
 pub unsafe fn revoke(file: *mut ib_uverbs_dmabuf_file) {
     const FOREVER: usize = isize::MAX as usize;
     // SAFETY: By the safety requirements. The list's reference keeps the file until it is dropped, and the release of the
-    // file takes the lock.
+    // file takes the lock. A buffer that was released has no importers.
     unsafe {
-        let buffer = (*file).dmabuf;
-        let resv = (*buffer).resv;
-        bindings::dma_resv_lock(resv, core::ptr::null_mut());
+        let buffer = bindings::uverbs_dmabuf_hold(file);
         list::remove(&raw mut (*file).dmabufs_elm);
-        (*file).set_revoked(1);
-        bindings::dma_buf_invalidate_mappings(buffer);
-        let usage = bindings::dma_resv_usage_DMA_RESV_USAGE_BOOKKEEP;
-        bindings::dma_resv_wait_timeout(resv, usage, false, FOREVER);
-        bindings::dma_resv_unlock(resv);
+        if buffer.is_null() {
+            (*file).set_revoked(1);
+        } else {
+            let resv = (*buffer).resv;
+            bindings::dma_resv_lock(resv, core::ptr::null_mut());
+            (*file).set_revoked(1);
+            bindings::dma_buf_invalidate_mappings(buffer);
+            let usage = bindings::dma_resv_usage_DMA_RESV_USAGE_BOOKKEEP;
+            bindings::dma_resv_wait_timeout(resv, usage, false, FOREVER);
+            bindings::dma_resv_unlock(resv);
+        }
+        bindings::uverbs_dmabuf_let_go(file);
         if bindings::refcount_dec_and_test(&raw mut (*file).kref.refcount) {
             bindings::complete(&raw mut (*file).comp);
         }
