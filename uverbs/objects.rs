@@ -15,6 +15,8 @@ mod ah;
 mod async_fd;
 mod attrs;
 mod comp_channel;
+#[cfg(has_comp_cntr)]
+mod comp_cntr;
 mod counters;
 mod cq;
 mod device;
@@ -33,7 +35,7 @@ mod wq;
 mod xrcd;
 
 /// All objects.
-pub(crate) static DEFINITIONS: [Definition; 20] = [
+pub(crate) static DEFINITIONS: [Definition; 20 + cfg!(has_comp_cntr) as usize] = [
     Definition::chain(&async_fd::DEFINITIONS),
     Definition::chain(&counters::DEFINITIONS),
     Definition::chain(&cq::DEFINITIONS),
@@ -53,5 +55,7 @@ pub(crate) static DEFINITIONS: [Definition; 20] = [
     Definition::chain(&qp::DEFINITIONS),
     Definition::chain(&srq::DEFINITIONS),
     Definition::chain(&wq::DEFINITIONS),
+    #[cfg(has_comp_cntr)]
+    Definition::chain(&comp_cntr::DEFINITIONS),
     Definition::END,
 ];

@@ -9,13 +9,18 @@ use core::cell::Cell;
 use kernel::prelude::*;
 use kernel_ext::{
     bindings as c,
+    compat::{limit::Limit, nldev::SUMMARY_ENTRY_MAX},
     error::EMSGSIZE,
     net::netlink::{Dump, Nested, Writer},
 };
-use rdma::core::{
-    object::Tracked,
-    restrack::{CmId, Owner},
-    Device, Qp, RestrackEntry, Srq,
+use rdma::{
+    core::{
+        comp_cntr,
+        object::Tracked,
+        restrack::{CmId, Owner},
+        Device, Qp, RestrackEntry, Srq,
+    },
+    MaySleep,
 };
 
 use super::{
@@ -171,16 +176,41 @@ const COUNTED: &[(u32, &CStr)] = &[
     (c::RDMA_RESTRACK_SRQ, c"srq"),
 ];
 
-fn fill_summary(device: &Device, details: bool, writer: &mut Writer<'_>) -> Result {
+/// The most objects of a kind; 0 where none is known.
+fn most(device: &Device, kind: u32, sleep: &MaySleep) -> u64 {
+    let attrs = device.attrs();
+    match kind {
+        c::RDMA_RESTRACK_QP => attrs.max_qp.most().into(),
+        c::RDMA_RESTRACK_CQ => attrs.max_cq.most().into(),
+        c::RDMA_RESTRACK_MR => attrs.max_mr.most().into(),
+        c::RDMA_RESTRACK_PD => attrs.max_pd.most().into(),
+        c::RDMA_RESTRACK_SRQ => attrs.max_srq.most().into(),
+        _ if comp_cntr::SUMMARY.iter().any(|(each, _)| *each == kind) => {
+            device.max_comp_cntrs(sleep).into()
+        }
+        _ => 0,
+    }
+}
+
+fn fill_summary(
+    device: &Device,
+    details: bool,
+    writer: &mut Writer<'_>,
+    sleep: &MaySleep,
+) -> Result {
     handle_of(device, writer)?;
     writer.nest(c::RDMA_NLDEV_ATTR_RES_SUMMARY, Nested::Plain, |writer| {
-        for (kind, name) in COUNTED {
+        for (kind, name) in [COUNTED, comp_cntr::SUMMARY].into_iter().flatten() {
             let count = restrack::count(device, *kind, details);
             let entry = c::RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY;
             writer.nest(entry, Nested::Plain, |writer| {
                 writer.text(c::RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME, name)?;
                 let attr = c::RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR;
-                writer.u64(attr, count.into(), PAD)
+                writer.u64(attr, count.into(), PAD)?;
+                match (SUMMARY_ENTRY_MAX, most(device, *kind, sleep)) {
+                    (Some(attr), most) if most != 0 => writer.u64(attr, most, PAD),
+                    _ => Ok(()),
+                }
             })?;
         }
         Ok(())
@@ -189,13 +219,13 @@ fn fill_summary(device: &Device, details: bool, writer: &mut Writer<'_>) -> Resu
 
 fn summary(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
     let device = query.device()?;
-    fill_summary(&device, query.details(), writer)
+    fill_summary(&device, query.details(), writer, query.sleep)
 }
 
 fn list_summaries(query: &Query<'_>, dump: &mut Dump<'_>) -> Result {
     let op = c::RDMA_NLDEV_CMD_RES_GET;
     for_each_device(query, dump, op, |device, writer| {
-        fill_summary(device, false, writer)
+        fill_summary(device, false, writer, query.sleep)
     })
 }
 

@@ -24,6 +24,7 @@ fn kind_of(owner: Option<Owner<'_>>) -> &'static str {
         Some(Owner::Counter(_)) => "COUNTER",
         Some(Owner::Srq(_)) => "SRQ",
         Some(Owner::Dmah(_)) => "DMAH",
+        Some(Owner::CompCntr(_)) => "COMP_CNTR",
         None => "object",
     }
 }

@@ -154,7 +154,7 @@ fn create_kernel(
 
 /// Destroys a queue pair in the driver. Returns its memory, which still refers to the objects that it used.
 fn destroy_real(qp: Owned<Qp>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result<Fresh<Qp>> {
-    let qp = track::destroy(qp, sleep, |qp| {
+    let mut qp = track::destroy(qp, sleep, |qp| {
         if !qp.is_of_user() {
             rw::empty_pools(&qp, sleep);
         }
@@ -165,6 +165,7 @@ fn destroy_real(qp: Owned<Qp>, udata: Option<&UdataView>, sleep: &MaySleep) -> R
     qp.set_source(Path::Primary, None);
     // SAFETY: The queue pair, which `create` has counted, is destroyed.
     qp.used().for_each(|uses| unsafe { uses.dec() });
+    qp.release_comp_cntrs();
     Ok(qp)
 }
 

@@ -8,6 +8,7 @@ pub mod barrier;
 pub mod enumeration;
 pub mod limit;
 pub mod module_param;
+pub mod nldev;
 pub mod pin_init;
 pub mod this_module;
 pub mod va_list;

@@ -19,6 +19,11 @@ pub mod class;
 pub mod client;
 pub mod cm;
 pub mod command;
+#[cfg(has_comp_cntr)]
+pub mod comp_cntr;
+#[cfg(not(has_comp_cntr))]
+#[path = "core/no_comp_cntr.rs"]
+pub mod comp_cntr;
 pub mod connection;
 pub mod counter;
 pub mod counters;

@@ -41,6 +41,8 @@ pub mod attrs;
 pub mod bundle;
 pub mod class;
 pub mod close;
+#[cfg(has_comp_cntr)]
+pub mod comp_cntr;
 pub mod context;
 pub mod counters;
 pub mod cq;

@@ -114,6 +114,8 @@ static CREATE: Method = Method::new(
         &Attr::ptr_out(c::UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, Size::of::<u32>()).mandatory(),
         &Attr::ptr_out(c::UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, Size::of::<u32>()).mandatory(),
         &Attr::ptr_out(c::UVERBS_ATTR_CREATE_SRQ_RESP_SRQ_NUM, Size::of::<u32>()),
+        #[cfg(has_srq_buf_umem)]
+        &Attr::umem(c::UVERBS_ATTR_CREATE_SRQ_BUF_UMEM),
         &Attr::UHW_IN,
         &Attr::UHW_OUT,
     ],

@@ -17,6 +17,11 @@ macro_rules! op {
     };
 }
 
+#[cfg(has_comp_cntr)]
+pub mod comp_cntr;
+#[cfg(not(has_comp_cntr))]
+#[path = "driver/no_comp_cntr.rs"]
+pub mod comp_cntr;
 pub mod counter;
 pub mod data;
 pub mod device;

@@ -6,7 +6,7 @@
 
 use rdma_bindings::ib_device_ops;
 
-use super::Device;
+use super::{comp_cntr, Device};
 
 /// Copies the members that are not set yet: the first table that sets a member wins.
 macro_rules! take {
@@ -76,6 +76,7 @@ impl Device {
             req_notify_cq rereg_user_mr resize_user_cq set_vf_guid set_vf_link_state
             ufile_hw_cleanup
         }
+        comp_cntr::merge_ops(to, from);
         take_pointers! { to, from; device_group port_groups }
         take_sizes! { to, from;
             size_ib_ah size_ib_counters size_ib_cq size_ib_dmah size_ib_mw size_ib_pd size_ib_qp

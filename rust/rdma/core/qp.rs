@@ -30,6 +30,7 @@ use rdma_bindings::{
 
 use super::{
     ah_attr::AhVector,
+    comp_cntr,
     gid::GidRef,
     list,
     object::{
@@ -427,6 +428,7 @@ impl Fresh<Qp> {
         raw.recv_cq = init.recv_cq;
         // SAFETY: `self` owns the memory, which is not moved.
         unsafe { bindings::ib_qp_init_members(raw) };
+        comp_cntr::begin(raw);
         Ok(qp)
     }
 }

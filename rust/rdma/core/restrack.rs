@@ -18,6 +18,7 @@ use kernel_ext::entry::{view_of, FromC, View};
 use rdma_bindings::{self as bindings, rdma_id_private, rdma_restrack_entry};
 
 use super::{
+    comp_cntr::CompCntr,
     object::{constants, optional_links, DriverObject, Fresh, Owned, Tracked},
     Counter, Cq, Device, Dmah, Mr, Pd, Qp, RestrackEntry, Srq, Ucontext,
 };
@@ -51,6 +52,8 @@ pub enum Owner<'a> {
     Srq(&'a Srq),
     /// A DMA handle.
     Dmah(&'a Dmah),
+    /// A completion counter.
+    CompCntr(&'a CompCntr),
 }
 
 macro_rules! owner {
@@ -79,6 +82,7 @@ impl Owner<'_> {
                 Self::Counter(counter) => (*counter.as_raw()).device,
                 Self::Srq(srq) => (*srq.as_raw()).device,
                 Self::Dmah(dmah) => (*dmah.as_raw()).device,
+                Self::CompCntr(counter) => counter.raw_device(),
             }
         };
         // SAFETY: A device outlives its objects.
@@ -212,7 +216,7 @@ impl RestrackEntry {
             bindings::RDMA_RESTRACK_COUNTER => Owner::Counter(owner!(self, Counter, rdma_counter)),
             bindings::RDMA_RESTRACK_SRQ => Owner::Srq(owner!(self, Srq, ib_srq)),
             bindings::RDMA_RESTRACK_DMAH => Owner::Dmah(owner!(self, Dmah, ib_dmah)),
-            _ => return None,
+            _ => Owner::CompCntr(CompCntr::of_entry(self)?),
         })
     }
 }

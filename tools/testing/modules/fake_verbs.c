@@ -425,6 +425,52 @@ static int dealloc_dm(struct ib_dm *dm, struct uverbs_attr_bundle *attrs)
 static int alloc_dmah(struct ib_dmah *dmah, struct uverbs_attr_bundle *attrs) { return made(); }
 static int dealloc_dmah(struct ib_dmah *dmah, struct uverbs_attr_bundle *attrs) { return gone("dmah"); }
 
+/* Completion counters */
+#ifdef HAS_COMP_CNTR
+
+struct fake_comp_cntr {
+	struct ib_comp_cntr ib;
+	u64 values[2];
+};
+
+static int create_comp_cntr(struct ib_comp_cntr *counter, struct uverbs_attr_bundle *attrs) { return made(); }
+static int destroy_comp_cntr(struct ib_comp_cntr *counter) { return gone("comp_cntr"); }
+
+static int modify_comp_cntr(struct ib_comp_cntr *counter, enum ib_comp_cntr_entry entry, enum ib_comp_cntr_modify_op op, u64 value)
+{
+	u64 *values = container_of(counter, struct fake_comp_cntr, ib)->values;
+
+	if (entry > IB_COMP_CNTR_ENTRY_ERR)
+		return -ERANGE;
+	values[entry] = value + (op == IB_COMP_CNTR_MODIFY_OP_INC ? values[entry] : 0);
+	return 0;
+}
+
+static int read_comp_cntr(struct ib_comp_cntr *counter, enum ib_comp_cntr_entry entry, u64 *value)
+{
+	*value = container_of(counter, struct fake_comp_cntr, ib)->values[entry];
+	return 0;
+}
+
+static int query_comp_cntr_caps(struct ib_device *ib, struct ib_comp_cntr_caps *caps, struct uverbs_attr_bundle *attrs)
+{
+	caps->max_counters = 9;
+	caps->max_value = 1ULL << 60;
+	caps->supported_qp_attach_ops = IB_QP_ATTACH_COMP_CNTR_OP_SEND | IB_QP_ATTACH_COMP_CNTR_OP_RECV;
+	return 0;
+}
+
+/* Which operations it was attached for is in the second value. */
+static int qp_attach_comp_cntr(struct ib_qp *qp, struct ib_comp_cntr *counter, struct ib_qp_attach_comp_cntr_attr *attr)
+{
+	if (attr->op_mask & ~(IB_QP_ATTACH_COMP_CNTR_OP_SEND | IB_QP_ATTACH_COMP_CNTR_OP_RECV))
+		return -EOPNOTSUPP;
+	container_of(counter, struct fake_comp_cntr, ib)->values[1] = attr->op_mask;
+	return 0;
+}
+
+#endif
+
 /* Flows, their counters and actions */
 
 static int create_counters(struct ib_counters *counters, struct uverbs_attr_bundle *attrs) { return made(); }
@@ -548,6 +594,15 @@ static const struct ib_device_ops ops = {
 	.reg_user_mr_dmabuf = reg_user_mr_dmabuf,
 	.req_notify_cq = req_notify_cq,
 	.rereg_user_mr = rereg_user_mr,
+#ifdef HAS_COMP_CNTR
+	.create_comp_cntr = create_comp_cntr,
+	.destroy_comp_cntr = destroy_comp_cntr,
+	.modify_comp_cntr = modify_comp_cntr,
+	.qp_attach_comp_cntr = qp_attach_comp_cntr,
+	.query_comp_cntr_caps = query_comp_cntr_caps,
+	.read_comp_cntr = read_comp_cntr,
+	INIT_RDMA_OBJ_SIZE(ib_comp_cntr, fake_comp_cntr, ib),
+#endif
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, fake_context, ib),
 	.size_ib_counters = sizeof(struct ib_counters),
 	.size_ib_cq = sizeof(struct ib_cq),
