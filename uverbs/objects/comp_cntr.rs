@@ -141,7 +141,8 @@ static READ: Method = Method::new(
     ],
 );
 
-static ATTACH: Method = Method::new(
+/// A method of queue pairs.
+pub(super) static ATTACH: Method = Method::new(
     c::UVERBS_METHOD_QP_ATTACH_COMP_CNTR,
     attach,
     &[
@@ -161,7 +162,8 @@ static ATTACH: Method = Method::new(
     ],
 );
 
-static QUERY_CAPS: Method = Method::new(
+/// A method of devices.
+pub(super) static QUERY_CAPS: Method = Method::new(
     c::UVERBS_METHOD_QUERY_COMP_CNTR_CAPS,
     query_caps,
     &[
@@ -186,13 +188,7 @@ static OBJECT: Object = Object::idr(
     &[&CREATE, &DESTROY, &MODIFY, &READ],
 );
 
-/// Further methods of other classes.
-static QP: Object = Object::global(c::UVERBS_OBJECT_QP, &[&ATTACH]);
-static DEVICE: Object = Object::global(c::UVERBS_OBJECT_DEVICE, &[&QUERY_CAPS]);
-
-pub(crate) static DEFINITIONS: [Definition; 5] = [
-    Definition::tree(&QP),
-    Definition::tree(&DEVICE),
+pub(crate) static DEFINITIONS: [Definition; 3] = [
     Definition::tree(&OBJECT),
     Definition::object_needs(offset_of!(ib_device_ops, destroy_comp_cntr)),
     Definition::END,

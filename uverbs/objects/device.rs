@@ -290,6 +290,8 @@ static DEVICE: Object = Object::global(
         &QUERY_CONTEXT,
         &QUERY_GID_TABLE,
         &QUERY_GID_ENTRY,
+        #[cfg(has_comp_cntr)]
+        &super::comp_cntr::QUERY_CAPS,
     ],
 );
 

@@ -273,7 +273,16 @@ static DESTROY: Method = Method::new(
     ],
 );
 
-static OBJECT: Object = Object::idr(c::UVERBS_OBJECT_QP, &TYPE, &[&CREATE, &DESTROY]);
+static OBJECT: Object = Object::idr(
+    c::UVERBS_OBJECT_QP,
+    &TYPE,
+    &[
+        &CREATE,
+        &DESTROY,
+        #[cfg(has_comp_cntr)]
+        &super::comp_cntr::ATTACH,
+    ],
+);
 
 pub(crate) static DEFINITIONS: [Definition; 3] = [
     Definition::tree(&OBJECT),
