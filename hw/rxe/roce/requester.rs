@@ -110,6 +110,8 @@ pub struct Requester {
     /// all of them again would only lengthen the queues of a slow peer. So does the first packet of a message for which the
     /// peer has no receive.
     pub(crate) probing: bool,
+    /// Packets are [delayed](crate::congestion), so that each run of them requests an acknowledge.
+    paced: bool,
 }
 
 /// Result of an attempt to send.
@@ -164,6 +166,7 @@ impl Requester {
             rnr_pause: FIRST_RNR_PAUSE,
             recovering: false,
             probing: false,
+            paced: false,
         }
     }
 
@@ -214,6 +217,13 @@ impl Requester {
     #[inline]
     pub fn set_pkey(&mut self, pkey: Pkey) {
         self.attr.pkey = pkey;
+    }
+
+    /// Sets whether packets are delayed. The acknowledge that a later packet requests may then come after the timeout, so each run of
+    /// packets requests one.
+    #[inline]
+    pub fn set_paced(&mut self, paced: bool) {
+        self.paced = paced;
     }
 
     fn limit_attr(&mut self) {
@@ -428,7 +438,7 @@ impl Requester {
             (true, true) => self.next_read(wr, ops),
         };
         let last = ends && (answered || follower.is_none());
-        let ack_req = self.requests_ack(alone || last, in_run, count);
+        let ack_req = self.requests_ack(alone || last || self.paced, in_run, count);
         let spec = PacketSpec {
             psn: self.next.psn(),
             packet,

@@ -13,6 +13,7 @@
 //! * [`wire`]: reading and writing headers and packets; [`run`]: consecutive packets of a message as one;
 //! * [`icrc`]: the invariant CRC;
 //! * [`state`]: service, state and attributes of a queue pair; [`memory`]: interfaces to the driver;
+//! * [`congestion`]: notifications of congestion, and the rate that they lead to;
 //! * [`requester`], with the completer as its other half, and [`responder`]: the two sides of a
 //!   queue pair.
 //!
@@ -25,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod completer;
+pub mod congestion;
 mod cursor;
 mod header;
 pub mod icrc;

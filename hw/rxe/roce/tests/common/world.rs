@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use roce::congestion::Congestion;
 use roce::memory::{
     AccessError, AtomicOp, NextRecv, RecvOps, RegionPart, RemoteFault, RespondError, SendOp,
     SendOps, SendWr, TransmitError,
@@ -99,6 +100,8 @@ pub struct World {
     pub longest_run: u32,
     /// Runs are as long as they may be; otherwise each of a random length.
     pub exact_runs: bool,
+    /// Congestion control, which delays packets with data.
+    pub congestion: Option<Congestion>,
     rng: Rng,
 }
 
@@ -133,6 +136,7 @@ impl World {
             absent: 0,
             longest_run: 1,
             exact_runs: false,
+            congestion: None,
             rng: Rng::new(seed),
         }
     }
@@ -190,8 +194,23 @@ impl World {
         assert_eq!(at, run.payload_len());
     }
 
+    /// Whether congestion control lets a run of packets be sent now.
+    fn in_time(&mut self) -> bool {
+        self.congestion.as_mut().is_none_or(Congestion::may_send)
+    }
+
+    /// Tells congestion control of a run of packets.
+    fn note_sent(&mut self, run: &PacketRun) {
+        if let Some(congestion) = &mut self.congestion {
+            congestion.sent(run.packet().udp_payload_len() as u64);
+        }
+    }
+
     /// The longest run that may be sent now.
-    fn run_limit(&mut self) -> u32 {
+    fn run_limit(&mut self, mtu: Mtu) -> u32 {
+        if let Some(congestion) = &self.congestion {
+            return congestion.longest_run(mtu, self.longest_run);
+        }
         if self.exact_runs {
             return self.longest_run;
         }
@@ -223,8 +242,8 @@ impl SendOps for World {
         self.queue.get(index as usize).map(|work| work.wr)
     }
 
-    fn longest_run(&mut self, _mtu: Mtu) -> u32 {
-        self.run_limit()
+    fn longest_run(&mut self, mtu: Mtu) -> u32 {
+        self.run_limit(mtu)
     }
 
     fn transmit(
@@ -239,7 +258,7 @@ impl SendOps for World {
         } else if let Some(error) = self.transmit_errors.pop_front() {
             return Err(error);
         }
-        if self.rng.hits(self.busy) {
+        if !self.in_time() || self.rng.hits(self.busy) {
             return Err(TransmitError::QueueFull);
         }
         if self.rng.hits(self.absent) {
@@ -251,6 +270,7 @@ impl SendOps for World {
         let data = &self.queue[index as usize].data;
         let data = data[offset as usize..][..run.payload_len() as usize].to_vec();
         self.send(run, &data);
+        self.note_sent(run);
         self.more.push(more);
         Ok(())
     }
@@ -402,8 +422,8 @@ impl RecvOps for World {
         Ok(())
     }
 
-    fn longest_run(&mut self, _mtu: Mtu) -> u32 {
-        self.run_limit()
+    fn longest_run(&mut self, mtu: Mtu) -> u32 {
+        self.run_limit(mtu)
     }
 
     fn respond(
@@ -414,7 +434,7 @@ impl RecvOps for World {
         if let Some(error) = self.respond_errors.pop_front() {
             return Err(error);
         }
-        if self.rng.hits(self.busy) {
+        if (data.is_some() && !self.in_time()) || self.rng.hits(self.busy) {
             return Err(RespondError::QueueFull);
         }
         if self.rng.hits(self.absent) {
@@ -432,6 +452,9 @@ impl RecvOps for World {
             }
         };
         self.send(run, &payload);
+        if !payload.is_empty() {
+            self.note_sent(run);
+        }
         Ok(())
     }
 
