@@ -194,6 +194,11 @@ impl Buffer {
         Some((ip, udp))
     }
 
+    /// The type of service or traffic class, which the network stack keeps the same for all packets.
+    pub(crate) fn traffic_class(&self) -> u8 {
+        self.ip.traffic_class()
+    }
+
     /// The source address.
     pub(crate) fn source(&self) -> IpAddr {
         self.ip.source()
@@ -281,6 +286,11 @@ impl Arrived {
         let len = head.part.len().saturating_add(ip + size_of::<UdpHeader>());
         self.packets = self.packets.wrapping_add(1);
         self.bytes = self.bytes.wrapping_add(len as u64);
+    }
+
+    /// Their number.
+    pub(crate) const fn packets(&self) -> u64 {
+        self.packets
     }
 
     /// Adds the packets to the counters.

@@ -14,6 +14,7 @@ use core::net::IpAddr;
 use kernel_ext::net::header::{IpHeader, Ipv4Header, UdpHeader, IPPROTO_UDP};
 use kernel_ext::net::skb::SkBuff;
 use roce::icrc;
+use roce::opcode::Opcode;
 use roce::state::Service;
 use roce::wire::{Bth, Packet, MAX_HEADERS};
 
@@ -136,6 +137,31 @@ fn is_of(service: Service, bth: &Bth) -> bool {
     bth.opcode.service() == service.into()
 }
 
+/// Whether a packet is a congestion notification for a connected QP. Others are ignored, and counted.
+#[cold]
+fn takes_notification<Q: Send + Sync>(rxe: &Rxe<Q>, service: Service, bth: &Bth) -> bool {
+    if service == Service::Ud {
+        ignore_notification(rxe, bth);
+    }
+    bth.opcode == Opcode::Cnp && service != Service::Ud
+}
+
+/// Counts a packet that is for nobody, if it is a congestion notification.
+#[cold]
+pub(crate) fn ignore_notification<Q: Send + Sync>(rxe: &Rxe<Q>, bth: &Bth) {
+    if bth.opcode == Opcode::Cnp {
+        rxe.counters.add(Counter::CnpIgnored, 1);
+    }
+}
+
+/// Counts a packet of the network that is for no QP, if it is a valid congestion notification.
+#[cold]
+pub(crate) fn ignore<Q: Send + Sync>(rxe: &Rxe<Q>, skb: SkBuff, vlan_id: Option<u16>) {
+    if let Some(incoming) = parse(skb, vlan_id, Some(&mut Prefixes::default())) {
+        ignore_notification(rxe, incoming.packet().bth());
+    }
+}
+
 /// Whether a number of packets with such a header are of a QP's service, and of its partition. Those of another partition are
 /// counted.
 #[inline]
@@ -145,7 +171,7 @@ pub(crate) fn suits<Q: Send + Sync>(
     partition: Partition,
     (bth, count): (&Bth, u32),
 ) -> bool {
-    if !is_of(service, bth) {
+    if !is_of(service, bth) && !takes_notification(rxe, service, bth) {
         return false;
     }
     let admitted = rxe.pkeys.admits(partition, bth.pkey);

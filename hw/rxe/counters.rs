@@ -2,7 +2,7 @@
 
 //! Hardware counters of a port: `ports/1/hw_counters/` and `rdma statistic`.
 //!
-//! The names and their order are those of the C driver, because scripts read them.
+//! The names and their order are those of the C driver, because scripts read them, and then those that other drivers have.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel::prelude::*;
@@ -57,6 +57,15 @@ counters! {
     SentBytes = c"sent_bytes",
     /// Bytes received, from the IP header on.
     ReceivedBytes = c"rcvd_bytes",
+    // What the C driver has not, as hardware names it.
+    /// Congestion notifications that had no effect: nobody's, too soon after another one, or without congestion control.
+    CnpIgnored = c"rp_cnp_ignored",
+    /// Congestion notifications that lowered the rate of a queue pair.
+    CnpHandled = c"rp_cnp_handled",
+    /// Packets received for queue pairs with congestion control that a queue on their way has marked.
+    EcnMarked = c"np_ecn_marked_roce_packets",
+    /// Congestion notifications sent.
+    CnpSent = c"np_cnp_sent",
 }
 
 /// Number of counters.

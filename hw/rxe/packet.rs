@@ -87,6 +87,11 @@ impl Incoming {
         network_type(self.source())
     }
 
+    /// The type of service or traffic class.
+    pub(crate) fn traffic_class(&self) -> u8 {
+        self.ip.traffic_class()
+    }
+
     /// The source address.
     pub(crate) fn source(&self) -> IpAddr {
         self.ip.source()

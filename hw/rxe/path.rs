@@ -17,6 +17,7 @@ use kernel_ext::net::header::{
 use kernel_ext::net::route::{priority_of, Flow4, Flow6, Route4, Route6};
 use kernel_ext::net::skb::SkBuff;
 use rdma::AhFields;
+use roce::congestion::Ecn;
 use roce::icrc::{self, Prefix};
 use roce::run::PacketRun;
 use roce::wire::Bth;
@@ -30,6 +31,8 @@ pub(crate) struct Path {
     av: Arc<Av>,
     source: IpAddr,
     source_port: u16,
+    /// That of the address vector, but for the bits of congestion notification.
+    traffic_class: u8,
     /// For queueing disciplines.
     priority: u32,
     /// Whether the destination is the same device.
@@ -85,6 +88,7 @@ impl Path {
             av,
             source,
             source_port,
+            traffic_class: route.traffic_class,
             priority,
             loopback,
             route: None,
@@ -122,6 +126,11 @@ impl Path {
     #[inline]
     pub(crate) fn priority(&self) -> u32 {
         self.priority
+    }
+
+    /// Sets what queues do with its packets when they fill.
+    pub(crate) fn set_ecn(&mut self, ecn: Ecn) {
+        self.traffic_class = ecn.applied_to(self.traffic_class);
     }
 
     /// Whether this is the path for `av`.
@@ -228,7 +237,7 @@ impl Path {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 let ip = Ipv4Header {
                     version_ihl: Ipv4Header::VERSION_IHL,
-                    tos: route.traffic_class,
+                    tos: self.traffic_class,
                     total_length: Be16::new(length.checked_add(size_of::<Ipv4Header>() as u16)?),
                     identification: Be16::new(identification),
                     fragment: Be16::new(IP_DF),
@@ -242,7 +251,7 @@ impl Path {
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
                 let ip = Ipv6Header {
-                    version_class_flow: Ipv6Header::first_word(route.traffic_class, 0),
+                    version_class_flow: Ipv6Header::first_word(self.traffic_class, 0),
                     payload_length: Be16::new(length),
                     next_header: IPPROTO_UDP,
                     hop_limit: route.hop_limit,

@@ -26,6 +26,7 @@
 
 mod affinity;
 mod attr;
+mod congestion;
 mod create;
 mod direct;
 mod engine;
@@ -201,7 +202,7 @@ impl Qp {
             engine.queues.access = attr.access();
             engine.queues.partition = attr.partition(qp.qp_type);
             if path.is_some() {
-                engine.queues.path = path;
+                engine.queues.set_path(path);
             }
             // The slots that are not needed any more are freed without the lock.
             slots = slots.take().map(|slots| engine.grow(slots));
@@ -353,7 +354,7 @@ impl Qp {
         if !qp.rxe.keeps_routes() {
             engine.queues.forget_route();
         }
-        let deadline = engine.requester.next_deadline().filter(|_| !held);
+        let deadline = engine.next_deadline().filter(|_| !held);
         let next = engine.queues.next.take();
         if (sends || held) && qp.faults.settle() {
             sleepable::enqueue::<Self, 1>(work::system_dfl(), &self.into());

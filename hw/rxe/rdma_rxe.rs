@@ -94,6 +94,10 @@ process_module! {
             default: 0,
             description: "Tell the peers of RC queue pairs how many receives are posted (0: no end-to-end flow control)",
         },
+        congestion_control: u8 {
+            default: 0,
+            description: "Notify the peers of RC and UC queue pairs of packets with ECN marks, and send more slowly when notified (0: no congestion control)",
+        },
         pkeys: u16 {
             default: 1,
             description: "Entries of the P_Key table of a device, 1 to 64; more than one can be set by the file set_pkey of the device",

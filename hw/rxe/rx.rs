@@ -9,7 +9,7 @@
 
 use crate::backlog::{Origin, Waiting};
 use crate::buffer;
-use crate::check::accept_for_group;
+use crate::check::{accept_for_group, ignore};
 use crate::device::Rxe;
 use crate::link::Links;
 use crate::qp::Qp;
@@ -56,6 +56,8 @@ fn receive(rxe: &Rxe<Qp>, skb: SkBuff, vlan_id: Option<u16>) {
             if let Some(qp) = rxe.qps.get(qpn.get(), &guard) {
                 let origin = Origin::Wire { vlan_id };
                 Qp::receive(qp, Waiting { skb, origin });
+            } else {
+                ignore(rxe, skb, vlan_id);
             }
         }
         None => {}

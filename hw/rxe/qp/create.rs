@@ -4,6 +4,7 @@
 
 use super::affinity::Affinity;
 use super::attr::{self, Attr};
+use super::congestion;
 use super::faults::Faults;
 use super::recv_queue::{RecvQueue, Source};
 use super::send_queue::SendQueue;
@@ -257,7 +258,8 @@ impl Qp {
             ..
         } = queues;
         let send_limits = *send.limits();
-        let engine = Engine::init(send, recv);
+        let congestion = congestion::of(parts.service)?;
+        let engine = Engine::init(send, recv, congestion);
         let flight = Flight::new()?;
         // Memory first: passing the whole initializer to the allocating functions would copy it on each call.
         let qp = UniqueArc::new_uninit(GFP_KERNEL)?;

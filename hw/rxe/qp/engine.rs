@@ -17,6 +17,7 @@ use core::sync::atomic::Ordering;
 use kernel::prelude::*;
 use kernel_ext::timer::now_ns;
 use rdma::QpState;
+use roce::congestion::Congestion;
 use roce::mtu::Mtu;
 use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
@@ -66,12 +67,16 @@ pub(super) fn more_slots(max_dest_rd_atomic: Option<u8>) -> Result<Option<Slots>
 
 impl Engine {
     /// Initialises an engine in RESET in place: it is too large for the stack.
-    pub(super) fn init(send: SendQueue, recv: RecvQueue) -> impl Init<Self> {
+    pub(super) fn init(
+        send: SendQueue,
+        recv: RecvQueue,
+        congestion: Option<KBox<Congestion>>,
+    ) -> impl Init<Self> {
         let shared = recv.is_shared();
         init!(Self {
             requester: Requester::new(),
             responder: Responder::new(shared, Slots::new()),
-            queues <- Queues::init(send, recv),
+            queues <- Queues::init(send, recv, congestion),
             taken: Taken::none(),
             held: None,
             dead: false,
@@ -243,7 +248,12 @@ impl Engine {
                         prefixes,
                         ..
                     } = &mut self.queues;
-                    check::accept(&qp.rxe, (qp.service, *partition), packet, prefixes)
+                    let accepted =
+                        check::accept(&qp.rxe, (qp.service, *partition), packet, prefixes);
+                    if let (Some(incoming), Some(_)) = (&accepted, &self.queues.congestion) {
+                        self.note_packet(qp, incoming);
+                    }
+                    accepted
                 }
             };
             if let Some(incoming) = incoming {
@@ -284,6 +294,7 @@ impl Engine {
                 .as_ref()
                 .is_some_and(|path| path.is_from_peer(incoming.source(), incoming.destination()))
         {
+            check::ignore_notification(&qp.rxe, incoming.packet().bth());
             return Received::Done;
         }
         let arrival = Arrival::Packet(incoming);
@@ -305,6 +316,7 @@ impl Engine {
         } else if opcode.is_request() {
             responder.receive(packet, payload, &mut ops)
         } else {
+            self.take_notification(qp);
             Received::Done
         };
         self.settle(qp);
@@ -383,7 +395,7 @@ impl Engine {
             let new = (PacketRun::of(&packet), PayloadOffsets::new(start, &packet));
             if let Some((run, offsets)) = gathered.replace(new) {
                 if self.take_gathered(qp, &buffer, &run, &offsets, from_peer) == Received::Absent {
-                    arrived.count(&qp.rxe.counters);
+                    self.count_arrived(qp, &buffer, arrived, from_peer);
                     let counted = counted.max(index.saturating_add(1));
                     self.held = Some(Held::Buffer {
                         buffer,
@@ -395,7 +407,7 @@ impl Engine {
             }
             next = index;
         }
-        arrived.count(&qp.rxe.counters);
+        self.count_arrived(qp, &buffer, arrived, from_peer);
         let received = match gathered {
             Some((run, offsets)) => self.take_gathered(qp, &buffer, &run, &offsets, from_peer),
             None => Received::Done,
@@ -411,6 +423,13 @@ impl Engine {
             }
         }
         count.saturating_sub(first).max(1) as u32
+    }
+
+    fn count_arrived(&mut self, qp: &Qp, buffer: &Buffer, arrived: Arrived, from_peer: bool) {
+        if self.queues.congestion.is_some() && from_peer {
+            self.note_marks(qp, buffer.traffic_class(), arrived.packets());
+        }
+        arrived.count(&qp.rxe.counters);
     }
 
     fn take_gathered(
@@ -432,6 +451,7 @@ impl Engine {
             len,
         };
         if !from_peer {
+            check::ignore_notification(&qp.rxe, run.packet().bth());
             return Received::Done;
         }
         self.take_run(qp, run, payload, arrival)
@@ -458,6 +478,7 @@ impl Engine {
             true => BUDGET,
             false => WIRE_BUDGET,
         };
+        self.begin(qp, now);
         let (requester, responder, mut ops) = self.split(qp, None);
         let answered = responder.run(budget, &mut ops);
         let sent = requester.run(now, budget, &mut ops);

@@ -19,6 +19,7 @@ use kernel::sync::Arc;
 use kernel_ext::compat::module_param;
 use kernel_ext::room::Room;
 use rdma::Access;
+use roce::congestion::Congestion;
 use roce::mtu::Mtu;
 use roce::run::{PacketRun, Slice};
 
@@ -50,13 +51,18 @@ pub(crate) struct QpOps<'p> {
 
 impl Queues {
     /// Initialises queues without paths in place.
-    pub(super) fn init(send: SendQueue, recv: RecvQueue) -> impl Init<Self> {
+    pub(super) fn init(
+        send: SendQueue,
+        recv: RecvQueue,
+        congestion: Option<KBox<Congestion>>,
+    ) -> impl Init<Self> {
         init!(Self {
             send,
             recv,
             path: None,
             datagram_path: None,
             prefixes: Prefixes::default(),
+            congestion,
             access: Access::empty(),
             partition: Partition::Entry(0),
             moved: None,
@@ -103,6 +109,9 @@ impl Queues {
         self.moved = None;
         self.batch = None;
         self.overflowed = false;
+        if let Some(congestion) = &mut self.congestion {
+            congestion.reset();
+        }
     }
 }
 
@@ -113,16 +122,20 @@ impl QpOps<'_> {
         if self.queues.copies() {
             return LONGEST_COPY >> mtu.shift();
         }
-        match &self.queues.path {
+        let longest = match &self.queues.path {
             Some(path) if !path.loops_back() && segmentation() => segments::MAX_PACKETS,
             _ => 1,
+        };
+        match &self.queues.congestion {
+            Some(congestion) => congestion.longest_run(mtu, longest),
+            None => longest,
         }
     }
 
     /// Sends a packet: to `av`, or to the peer of a connected QP.
     ///
     /// If that fails, it is lost, as on the wire.
-    fn send(&mut self, packet: tx::Packet, av: Option<Arc<Av>>) {
+    pub(super) fn send(&mut self, packet: tx::Packet, av: Option<Arc<Av>>) {
         let path = match av {
             None => self.queues.path.as_mut(),
             Some(av) => {

@@ -315,7 +315,8 @@ impl<'p> RecvOps for QpOps<'p> {
         if self.copy_response(run, data.as_ref()) {
             return Ok(());
         }
-        if !self.qp.flight.has_room() {
+        let in_time = data.is_none() || self.queues.may_send();
+        if !in_time || !self.qp.flight.has_room() {
             return Err(RespondError::QueueFull);
         }
         if data.is_some() && self.qp.faults.is_pending() {
@@ -343,7 +344,11 @@ impl<'p> RecvOps for QpOps<'p> {
             }
             (None, _) => Ok(()),
         };
-        Ok(self.send_run(run, None, more, fill)?)
+        self.send_run(run, None, more, fill)?;
+        if data.is_some() {
+            self.queues.note_sent(run);
+        }
+        Ok(())
     }
 
     fn moved(&mut self, state: State) {

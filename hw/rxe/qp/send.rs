@@ -299,13 +299,15 @@ impl<'p> SendOps for QpOps<'p> {
         if self.copy_request(index, run, offset)? {
             return Ok(());
         }
-        if !self.qp.flight.has_room() {
+        if !self.queues.may_send() || !self.qp.flight.has_room() {
             return Err(TransmitError::QueueFull);
         }
         if self.qp.faults.is_pending() {
             return Err(TransmitError::Absent);
         }
-        self.send_request(index, run, offset, more)
+        self.send_request(index, run, offset, more)?;
+        self.queues.note_sent(run);
+        Ok(())
     }
 
     fn scatter(

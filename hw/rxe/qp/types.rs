@@ -33,6 +33,7 @@ use kernel_ext::timer::{impl_has_timer, Timer};
 use kernel_ext::work;
 use rdma::abi::qp::QpCap;
 use rdma::{Access, QpHandle, QpId, QpState, QpType};
+use roce::congestion::Congestion;
 use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
 use roce::state::{Service, State};
@@ -189,6 +190,8 @@ pub(crate) struct Queues {
     pub(super) datagram_path: Option<Path>,
     /// Parts of the ICRCs of received packets.
     pub(super) prefixes: Prefixes,
+    /// Congestion control, if it is enabled.
+    pub(super) congestion: Option<KBox<Congestion>>,
     /// Access flags of the peer: `qp_access_flags`.
     pub(super) access: Access,
     /// The P_Keys of packets that the QP takes and sends.

@@ -164,4 +164,13 @@ impl IpHeader {
             Self::V6(ip) => IpAddr::V6(Ipv6Addr::from(ip.destination)),
         }
     }
+
+    /// The type of service or traffic class: DSCP and ECN.
+    #[inline]
+    pub const fn traffic_class(&self) -> u8 {
+        match self {
+            Self::V4(ip) => ip.tos,
+            Self::V6(ip) => ip.traffic_class(),
+        }
+    }
 }

@@ -52,6 +52,8 @@ CHARDEV_TYPE CHARDEV_NAME STAT_HWCOUNTER_ENTRY_NAME RES_SUBTYPE PARENT_NAME""".s
 NESTED = set("""RES_SUMMARY RES_SUMMARY_ENTRY RES_QP RES_QP_ENTRY RES_CM_ID RES_CM_ID_ENTRY RES_CQ RES_CQ_ENTRY RES_MR
 RES_MR_ENTRY RES_PD RES_PD_ENTRY DRIVER DRIVER_ENTRY STAT_COUNTER STAT_COUNTER_ENTRY STAT_HWCOUNTERS
 STAT_HWCOUNTER_ENTRY RES_CTX RES_CTX_ENTRY RES_SRQ RES_SRQ_ENTRY FRMR_POOLS FRMR_POOL_ENTRY FRMR_POOL_KEY""".split())
+# Counters of our driver that stock has not.
+OURS = {b"rp_cnp_ignored\0", b"rp_cnp_handled\0", b"np_ecn_marked_roce_packets\0", b"np_cnp_sent\0"}
 # Of no meaning from one run to the next.
 HIDDEN = {"RES_LKEY", "RES_RKEY", "RES_LOCAL_DMA_LKEY", "RES_IOVA", "NDEV_INDEX", "CHARDEV"}
 U8 = {"DEV_DIM", "STAT_HWCOUNTER_DYNAMIC", "DRIVER_DETAILS", "SYS_NETNS_MODE", "SYS_COPY_ON_FORK",
@@ -103,7 +105,8 @@ class Decoder:
                 number = int.from_bytes(body, "little") - self.kernel.get(kind, 0)
                 found.append(f"{indent}{name}{flag}: {number} of user space ({len(body) * 8} bits)")
             elif name in NESTED:
-                if not any(inner == "RES_KERN_NAME" for _, inner, _ in body):
+                ours = any(inner == "STAT_HWCOUNTER_ENTRY_NAME" and value in OURS for _, inner, value in body)
+                if not ours and not any(inner == "RES_KERN_NAME" for _, inner, _ in body):
                     found += [f"{indent}{name}{flag}:", *self.lines(body, indent + "  ")]
             elif name != "PAD":
                 found.append(f"{indent}{name}{flag}: {self.value(name, body)}")
