@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Congestion control of a connected queue pair, [`roce::congestion`]: packets that queues may mark, what marks and notifications
-//! lead to, and packets that wait for their time. (IBTA volume 1, annex A17.9.)
+//! Congestion control of a connected queue pair: the driver's part of [`roce::congestion`] (IBTA volume 1, annex A17.9).
+//!
+//! Packets that queues may mark, what marks and notifications lead to, and packets that wait for their time.
 //!
 //! The module parameter `congestion_control=1` enables it, for the queue pairs that are created then. Without it there is a null
 //! pointer in its place. Messages that are [copied](super::direct) pass no queue, and are not delayed.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Congestion control of a connected queue pair: notification packets (CNP; IBTA volume 1, annex A17.9) and the rate that they lead
-//! to, by DCQCN ("Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, section 3 and its appendix).
+//! Congestion control of a connected queue pair, by notification packets (CNP) and the rate that they lead to.
+//!
+//! The packets are those of IBTA volume 1, annex A17.9, the rates those of DCQCN ("Congestion Control for Large-Scale RDMA
+//! Deployments", SIGCOMM 2015, section 3 and its appendix).
 //!
 //! ```text
 //!   sender ── packets that may be marked (ECT) ──► queue that fills ── marked packets (CE) ──► receiver
@@ -386,7 +388,7 @@ impl Congestion {
         self.catch_up(now);
         self.heed_at = now.saturating_add(parameters.notification_interval);
         let sent = self.meter.rate(now);
-        let first = sent.clamp(parameters.least, parameters.most);
+        let first = sent.max(parameters.least).min(parameters.most);
         let limit = self.limit.get_or_insert(Limit::at(first, now));
         limit.notified(sent, parameters, now);
         true
