@@ -12,6 +12,7 @@
 #include <linux/nsproxy.h>
 #include <linux/slab.h>
 #include <linux/wait.h>
+#include <linux/xarray.h>
 #include <net/ipv6.h>
 #include <rdma/ib.h>
 #include <rdma/ib_cache.h>
@@ -65,7 +66,7 @@ struct rt_end {
 	int told, taken;
 	struct rt_event events[RT_EVENTS];
 	int (*act)(struct rt_end *end, struct rdma_cm_event *event);	/* what the handler does besides */
-	int acted;			/* what that has returned */
+	int acted;			/* the first error of it */
 	struct completion *wait_for;	/* the handler waits for it */
 	atomic_t inside, most_inside;
 };
@@ -85,6 +86,7 @@ int rt_up(struct rt_end *end, enum rdma_ucm_port_space ps, enum ib_qp_type type)
 #define rt_up_tcp(end) rt_up(end, RDMA_PS_TCP, IB_QPT_RC)
 #define rt_up_udp(end) rt_up(end, RDMA_PS_UDP, IB_QPT_UD)
 void rt_down(struct rt_end *end);		/* destroys it */
+bool rt_destroy_rest(void);			/* of all tests; whether there were some */
 void rt_forget(struct rt_end *end);		/* makes an end without an identifier */
 /* The next event that an end is told; NULL if there is none in time. */
 struct rt_event *rt_next(struct rt_end *end);
@@ -126,6 +128,18 @@ void rt_test_bind(void);
 void rt_test_resolve(void);
 void rt_test_listen(void);
 void rt_test_connect(void);
+void rt_test_qp(void);
+void rt_test_datagram(void);
+void rt_test_groups(void);
+void rt_test_handlers(void);
+void rt_test_storm(void);
+/* Routes to a neighbour, which then moves. */
+void rt_test_neighbour(void);
+void rt_test_moved(void);
+/* Identifiers in each state; then their device has gone; then it is there again. */
+void rt_test_leave(void);
+void rt_test_left(void);
+void rt_test_back(void);
 /* A listener that is there before a device, with it, without it again, and its end. */
 void rt_test_early(void);
 void rt_test_second(void);

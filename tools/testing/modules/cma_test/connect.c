@@ -192,6 +192,7 @@ static void options(void)
 	CHECK_EQ("no SRQ", 0, told->event.param.conn.srq);
 	CHECK_EQ("the service type", 0x20, passive.id->route.path_rec->traffic_class);
 	CHECK_EQ("a time-out of the peer", 0, rdma_set_ack_timeout(passive.id, 5));
+	param = rt_param(NULL, 0);
 	rdma_lock_handler(passive.id);
 	CHECK_EQ("it accepts, with options", 0, rdma_accept_ece(passive.id, &param, &answers));
 	rdma_unlock_handler(passive.id);

@@ -4,6 +4,33 @@
 
 static DECLARE_WAIT_QUEUE_HEAD(told);
 
+/* The identifiers that are there, so that none is left when the module goes. */
+static DEFINE_XARRAY(alive);
+
+static void is_alive(struct rdma_cm_id *id)
+{
+	xa_store(&alive, (unsigned long)id, id, GFP_KERNEL);
+}
+
+static void is_gone(struct rdma_cm_id *id)
+{
+	xa_erase(&alive, (unsigned long)id);
+}
+
+bool rt_destroy_rest(void)
+{
+	struct rdma_cm_id *id;
+	unsigned long index;
+	bool any = false;
+
+	xa_for_each(&alive, index, id) {
+		any = true;
+		is_gone(id);
+		rdma_destroy_id(id);
+	}
+	return any;
+}
+
 static void copy_event(struct rt_event *copy, struct rdma_cm_id *id, const struct rdma_cm_event *event)
 {
 	memset(copy, 0, sizeof(*copy));
@@ -30,17 +57,22 @@ static int handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 			return -ECONNREFUSED;
 		id->context = end;
 		end->id = id;
+		is_alive(id);
 	}
 	inside = atomic_inc_return(&end->inside);
 	if (inside > atomic_read(&end->most_inside))
 		atomic_set(&end->most_inside, inside);
 	if (end->told < RT_EVENTS)
 		copy_event(&end->events[end->told], id, event);
-	if (end->act)
-		end->acted = end->act(end, event);
+	if (end->act) {
+		int acted = end->act(end, event);
+
+		end->acted = end->acted ?: acted;
+	}
 	if (end->told + 1 == end->fails_at) {
 		ret = -EPIPE;
 		end->id = NULL;
+		is_gone(id);
 	}
 	smp_store_release(&end->told, end->told + 1);
 	wake_up_all(&told);
@@ -69,13 +101,16 @@ int rt_up(struct rt_end *end, enum rdma_ucm_port_space ps, enum ib_qp_type type)
 	if (IS_ERR(id))
 		return PTR_ERR(id);
 	end->id = id;
+	is_alive(id);
 	return 0;
 }
 
 void rt_down(struct rt_end *end)
 {
-	if (end->id)
+	if (end->id) {
+		is_gone(end->id);
 		rdma_destroy_id(end->id);
+	}
 	end->id = NULL;
 }
 

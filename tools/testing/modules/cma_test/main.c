@@ -28,6 +28,16 @@ static const struct {
 	{ "resolve", rt_test_resolve },
 	{ "listen", rt_test_listen },
 	{ "connect", rt_test_connect },
+	{ "qp", rt_test_qp },
+	{ "datagram", rt_test_datagram },
+	{ "groups", rt_test_groups },
+	{ "handlers", rt_test_handlers },
+	{ "storm", rt_test_storm },
+	{ "neighbour", rt_test_neighbour },
+	{ "moved", rt_test_moved },
+	{ "leave", rt_test_leave },
+	{ "left", rt_test_left },
+	{ "back", rt_test_back },
 	{ "early", rt_test_early },
 	{ "second", rt_test_second },
 	{ "only", rt_test_only },
@@ -69,6 +79,8 @@ static int __init rt_init(void)
 
 static void __exit rt_exit(void)
 {
+	test = "the end";
+	CHECK("no identifier is left", !rt_destroy_rest());
 }
 
 module_init(rt_init);

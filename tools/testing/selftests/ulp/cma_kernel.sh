@@ -40,14 +40,24 @@ modprobe rdma_cm || exit
 strict=n
 ! is_ours rdma_cm || strict=y
 modprobe $module strict=$strict || exit
-for test in names ids states bind resolve listen connect; do run $test; done
+for test in names ids states bind resolve listen connect qp datagram groups handlers storm; do run $test; done
+run neighbour
+check "a neighbour moves" ip neigh replace 10.1.0.50 lladdr 02:00:00:00:00:51 dev left nud permanent
+run moved
+run leave
+check "the device goes under identifiers" rdma link del cma0
+run left
+check "it comes back" rdma link add cma0 type rxe netdev left
+run back
 run early
 check "a second device" rdma link add cma1 type rxe netdev second
 run second
 check "it goes" rdma link del cma1
 run only
 run late
+mark $module
 check "the tests go" modprobe -r $module
+told_log "the end" results
 check "rdma_cm goes" modprobe -r rdma_cm
 rdma link del cma0
 for netdev in left plain second; do ip link del $netdev; done
