@@ -71,7 +71,7 @@ struct rt_end {
 	atomic_t inside, most_inside;
 };
 
-extern u32 rt_qpn;	/* for the next queue pair, which nobody has */
+extern atomic_t rt_qpn;	/* of the queue pair before, which nobody has */
 
 /* An address of a text, good until sixteen more have been made. */
 struct sockaddr *rt_sa(const char *text, u16 port);
@@ -145,5 +145,12 @@ void rt_test_early(void);
 void rt_test_second(void);
 void rt_test_only(void);
 void rt_test_late(void);
+/* In network namespaces. */
+void rt_test_host_a(void);
+void rt_test_host_none(void);
+void rt_test_host_b(void);
+void rt_test_host_exclusive(void);
+void rt_test_host_shared(void);
+void rt_test_host_gone(void);
 
 #endif

@@ -43,7 +43,7 @@ static void establish(void)
 	CHECK_EQ("no access yet", 0, attr.qp_access_flags);
 	CHECK_EQ("the port", 1, attr.port_num);
 	rt_forget(&passive);
-	active_qpn = rt_qpn;
+	active_qpn = atomic_read(&rt_qpn) + 1;
 	CHECK_EQ("it asks", 0, rt_connect(&active, data, 20));
 	told = rt_next(&passive);
 	CHECK("the peer is told", told && told->event.event == RDMA_CM_EVENT_CONNECT_REQUEST);
@@ -63,7 +63,7 @@ static void establish(void)
 	CHECK_EQ("no vendor of options", 0, told->event.ece.vendor_id);
 	CHECK_EQ("no options", 0, told->event.ece.attr_mod);
 
-	passive_qpn = rt_qpn;
+	passive_qpn = atomic_read(&rt_qpn) + 1;
 	CHECK_EQ("it is accepted", 0, rt_accept(&passive, data, 30));
 	told = rt_next(&active);
 	CHECK("the other is told", told && told->event.event == RDMA_CM_EVENT_CONNECT_RESPONSE);

@@ -205,7 +205,7 @@ struct rdma_conn_param rt_param(const void *data, u8 length)
 		.retry_count = 6,
 		.rnr_retry_count = 7,
 		.srq = 1,
-		.qp_num = rt_qpn++,
+		.qp_num = atomic_inc_return(&rt_qpn),
 	};
 }
 

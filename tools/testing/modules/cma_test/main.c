@@ -15,7 +15,7 @@ bool rt_strict;
 module_param_named(strict, rt_strict, bool, 0444);
 static DEFINE_MUTEX(running);
 static const char *test = "";
-u32 rt_qpn = 0x200000;
+atomic_t rt_qpn = ATOMIC_INIT(0x200000);
 
 static const struct {
 	const char *name;
@@ -42,6 +42,12 @@ static const struct {
 	{ "second", rt_test_second },
 	{ "only", rt_test_only },
 	{ "late", rt_test_late },
+	{ "host A", rt_test_host_a },
+	{ "host none", rt_test_host_none },
+	{ "host B", rt_test_host_b },
+	{ "host exclusive", rt_test_host_exclusive },
+	{ "host shared", rt_test_host_shared },
+	{ "host gone", rt_test_host_gone },
 };
 
 void rt_result(bool ok, const char *what, long long got)
