@@ -145,6 +145,7 @@ void rt_test_early(void);
 void rt_test_second(void);
 void rt_test_only(void);
 void rt_test_late(void);
+void rt_test_iwarp(void);
 /* In network namespaces. */
 void rt_test_host_a(void);
 void rt_test_host_none(void);

@@ -42,6 +42,7 @@ static const struct {
 	{ "second", rt_test_second },
 	{ "only", rt_test_only },
 	{ "late", rt_test_late },
+	{ "iwarp", rt_test_iwarp },
 	{ "host A", rt_test_host_a },
 	{ "host none", rt_test_host_none },
 	{ "host B", rt_test_host_b },

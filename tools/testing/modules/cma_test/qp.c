@@ -146,7 +146,7 @@ static void errors(void)
 	CHECK("a request", ask());
 	CHECK_EQ("a queue pair of the peer", 0, rt_create_qp(&passive, &queues));
 	param = rt_param(NULL, 0);
-	param.responder_resources = 255;
+	param.initiator_depth = 255;
 	rdma_lock_handler(passive.id);
 	CHECK_EQ("more READs than it can", -EINVAL, rdma_accept(passive.id, &param));
 	rdma_unlock_handler(passive.id);
@@ -158,6 +158,8 @@ static void errors(void)
 
 	/* That of who asks cannot do what the answer says. */
 	CHECK("a request", ask());
+	param = rt_param(NULL, 0);
+	param.responder_resources = 255;
 	rdma_lock_handler(passive.id);
 	CHECK_EQ("an answer, without a queue pair", 0, rdma_accept(passive.id, &param));
 	rdma_unlock_handler(passive.id);
