@@ -146,6 +146,11 @@ void rt_test_second(void);
 void rt_test_only(void);
 void rt_test_late(void);
 void rt_test_iwarp(void);
+/* On a device of InfiniBand, and its subnet administrator. */
+void rt_test_ib(void);
+void rt_test_services(void);
+void rt_test_no_services(void);
+void rt_test_no_paths(void);
 /* In network namespaces. */
 void rt_test_host_a(void);
 void rt_test_host_none(void);
