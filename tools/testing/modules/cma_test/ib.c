@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A device of InfiniBand with two ports: GIDs for addresses (AF_IB), paths and services that the subnet administrator knows. The script says
- * which GIDs the ports have.
+ * A device of InfiniBand with two ports: GIDs for addresses (AF_IB), paths and services that the subnet administrator knows. The
+ * script says which GIDs the ports have.
  */
 #include "cma_test.h"
 

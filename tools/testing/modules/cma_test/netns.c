@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Network namespaces: addresses, ports and listeners of each. The hosts are those of lib.sh: A has 10.0.0.1, B has 10.0.0.2. A test runs in the
- * namespace of who writes its name.
+ * Network namespaces: addresses, ports and listeners of each. The hosts are those of lib.sh: A has 10.0.0.1, B has 10.0.0.2. A test
+ * runs in the namespace of who writes its name.
  */
 #include "cma_test.h"
 
