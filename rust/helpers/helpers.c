@@ -24,6 +24,7 @@
 #include "rdma.c"
 #include "rdma_client.c"
 #include "rdma_cm.c"
+#include "rdma_cma.c"
 #include "rdma_counters.c"
 #include "rdma_device.c"
 #include "rdma_umem.c"

@@ -26,6 +26,7 @@ declare_errors! {
     EADDRINUSE "Address already in use.",
     EADDRNOTAVAIL "Cannot assign requested address.",
     EAFNOSUPPORT "Address family not supported.",
+    EALREADY "Operation already in progress.",
     ECONNABORTED "Connection aborted.",
     ECONNREFUSED "Connection refused.",
     EHOSTUNREACH "No route to host.",

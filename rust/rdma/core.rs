@@ -18,6 +18,7 @@ pub mod cgroup;
 pub mod class;
 pub mod client;
 pub mod cm;
+pub mod cma;
 pub mod command;
 #[cfg(has_comp_cntr)]
 pub mod comp_cntr;

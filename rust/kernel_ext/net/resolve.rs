@@ -32,6 +32,12 @@ impl NetDevice {
         }
     }
 
+    /// Returns the number of bytes of the hardware address.
+    pub fn hardware_address_len(&self) -> usize {
+        // SAFETY: The device is valid.
+        unsafe { (&raw const (*self.as_raw()).addr_len).read_volatile() }.into()
+    }
+
     /// Returns the broadcast address.
     pub fn broadcast_address(&self) -> HardwareAddress {
         // SAFETY: The device is valid.
@@ -171,3 +177,62 @@ unsafe impl<T: NeighbourListener> Chain for NetEvents<T> {
 
 /// A listener for the neighbours of all namespaces. Dropping it unregisters it, and may sleep.
 pub type NeighbourRegistration<T> = NotifierBlock<NetEvents<T>>;
+
+/// A neighbour that has changed.
+pub struct Neighbour {
+    /// Its address.
+    pub address: IpAddress,
+    /// The index of the net device.
+    pub device: u32,
+    /// Its hardware address.
+    pub hardware: HardwareAddress,
+    /// The number of bytes of that.
+    pub hardware_len: u8,
+}
+
+/// A listener for neighbours, whose state or hardware address has changed.
+pub trait NeighbourUpdate: Send + Sync + 'static {
+    /// A neighbour has changed. Must not sleep.
+    fn updated(&self, neighbour: &Neighbour);
+}
+
+/// The notifier chain of network events, of which changed neighbours are passed on.
+pub struct Updates<T>(PhantomData<T>);
+
+// SAFETY: The two functions change the chain of network events, and unregistering waits for calls; the data of an
+// event is valid during the call.
+unsafe impl<T: NeighbourUpdate> Chain for Updates<T> {
+    type Listener = T;
+    const REGISTER: Change = bindings::netevent_register;
+    const UNREGISTER: Change = bindings::netevent_unregister;
+
+    unsafe fn notify(listener: &T, event: c_ulong, of: *mut c_void) {
+        let (mut address, mut index, mut hardware_len) = ([0u8; 16], 0, 0);
+        let mut hardware = HardwareAddress::default();
+        // SAFETY: By the safety requirements; there is room for any address.
+        let family = unsafe {
+            bindings::netevent_neighbour(
+                event,
+                of,
+                address.as_mut_ptr().cast(),
+                &mut index,
+                hardware.as_mut_ptr().cast(),
+                &mut hardware_len,
+            )
+        };
+        let address = match family.unsigned_abs() {
+            bindings::AF_INET => IpAddress::V4(address.first_chunk().copied().unwrap_or_default()),
+            bindings::AF_INET6 => IpAddress::V6(address),
+            _ => return,
+        };
+        listener.updated(&Neighbour {
+            address,
+            device: index.unsigned_abs(),
+            hardware,
+            hardware_len,
+        });
+    }
+}
+
+/// A listener for changes of the neighbours of all namespaces. Dropping it unregisters it, and may sleep.
+pub type NeighbourUpdates<T> = NotifierBlock<Updates<T>>;

@@ -33,13 +33,13 @@ impl<'a> Sgid<'a> {
     /// # Safety
     ///
     /// The pointer is null, or somebody has a reference to the attribute for `'a`.
-    pub(super) unsafe fn from_raw(raw: *const ib_gid_attr) -> Option<Self> {
+    pub unsafe fn from_raw(raw: *const ib_gid_attr) -> Option<Self> {
         // INVARIANT: By the safety requirements.
         NonNull::new(raw.cast_mut()).map(|raw| Self(raw, PhantomData))
     }
 
     /// The C structure.
-    pub(super) fn as_raw(self) -> *const ib_gid_attr {
+    pub(in crate::core) fn as_raw(self) -> *const ib_gid_attr {
         self.0.as_ptr()
     }
 

@@ -100,10 +100,22 @@ unsafe impl<F> Send for Callback<F> {}
 // SAFETY: C functions are called on any thread.
 unsafe impl<F> Sync for Callback<F> {}
 
+impl<F> Callback<F> {
+    /// A function that C has put into a structure, with its context.
+    ///
+    /// # Safety
+    ///
+    /// The function may be called with the context, as its header says.
+    pub(in crate::core) unsafe fn of_structure(function: F, context: *mut c_void) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self { function, context }
+    }
+}
+
 impl<F: Copy> Callback<F> {
     /// The function, and the context to call it with.
     #[inline]
-    pub(super) fn parts(&self) -> (F, *mut c_void) {
+    pub(in crate::core) fn parts(&self) -> (F, *mut c_void) {
         (self.function, self.context)
     }
 }

@@ -63,13 +63,13 @@ impl<'a> PrivateData<'a> {
     /// # Safety
     ///
     /// The pointer is null, or there are so many bytes, which nobody writes to as long as the value is there.
-    pub(super) unsafe fn from_raw(raw: *const c_void, length: u8) -> Self {
+    pub unsafe fn from_raw(raw: *const c_void, length: u8) -> Self {
         // INVARIANT: By the safety requirements.
         Self(raw, length, PhantomData)
     }
 
     /// The pointer, which is null without data, and the length.
-    pub(super) fn parts(&self) -> (*const c_void, u8) {
+    pub fn parts(&self) -> (*const c_void, u8) {
         (self.0, self.1)
     }
 

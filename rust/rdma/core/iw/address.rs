@@ -107,7 +107,7 @@ impl SockAddr {
     }
 
     /// The value of C.
-    pub(super) fn to_raw(self) -> __kernel_sockaddr_storage {
+    pub(in crate::core) fn to_raw(self) -> __kernel_sockaddr_storage {
         // SAFETY: Any bytes are a value of the structure.
         unsafe { core::mem::transmute(self.0) }
     }
@@ -117,7 +117,7 @@ impl SockAddr {
     /// # Safety
     ///
     /// `raw` is valid for reads. Others in Rust write to it by [`Self::store`] alone.
-    pub(super) unsafe fn load(raw: *const __kernel_sockaddr_storage) -> Self {
+    pub unsafe fn load(raw: *const __kernel_sockaddr_storage) -> Self {
         // SAFETY: By the safety requirements; the bytes have no alignment.
         let bytes = unsafe { &*raw.cast::<[AtomicU8; SIZE]>() };
         Self(core::array::from_fn(|nth| {
@@ -132,7 +132,7 @@ impl SockAddr {
     /// # Safety
     ///
     /// `raw` is valid for reads and writes. Others in Rust access it by [`Self::load`] and this function alone.
-    pub(super) unsafe fn store(&self, raw: *mut __kernel_sockaddr_storage) {
+    pub unsafe fn store(&self, raw: *mut __kernel_sockaddr_storage) {
         // SAFETY: By the safety requirements; the bytes have no alignment.
         let bytes = unsafe { &*raw.cast::<[AtomicU8; SIZE]>() };
         for (to, from) in bytes.iter().zip(self.0) {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Identifiers of `ib_cm` and `iw_cm`, for `rdma_cm` alone: whoever links this crate needs both modules.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`ib`], [`iw`] | the identifiers, their events and calls |
+//! | [`lower`] | the one of these that an identifier of `rdma_cm` has |
+//! | [`reason`] | the texts of refusals |
+//!
+//! C headers: `include/rdma/ib_cm.h`, `include/rdma/iw_cm.h`.
+
+pub mod ib;
+pub mod iw;
+pub mod lower;
+pub mod reason;
+
+/// The prefix of log messages.
+const __LOG_PREFIX: &[u8] = b"rdma_cm\0";
