@@ -145,10 +145,10 @@ impl Address {
         }
     }
 
-    /// Whether it is no address: `0.0.0.0/8`, `::`, or a GID of zeroes.
+    /// Whether it is no address: `0.0.0.0`, `::`, or a GID of zeroes.
     pub fn is_zero(&self) -> bool {
         match self {
-            Self::Ip4(ip) => matches!(ip.addr, [0, ..]),
+            Self::Ip4(ip) => ip.addr == [0; 4],
             Self::Ip6(Ip6 { addr, .. }) | Self::Ib(Ib { addr, .. }) => *addr == UNSPECIFIED,
         }
     }
@@ -273,7 +273,8 @@ mod tests {
 
     #[test]
     fn wildcards() {
-        assert!(ip4([0, 1, 2, 3]).is_zero());
+        assert!(ip4([0; 4]).is_zero());
+        assert!(!ip4([0, 1, 2, 3]).is_any());
         assert!(ip4([127, 9, 9, 9]).is_loopback());
         assert!(!ip4([10, 0, 0, 1]).is_any());
         assert!(ip6(LOOPBACK, 0).is_loopback() && !ip6(LOOPBACK, 0).is_zero());

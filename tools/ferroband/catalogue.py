@@ -23,13 +23,14 @@ MIXES = {
     "ib_umad": ("ib_umad",),
     "ib_cm": ("ib_cm",),
     "iw_cm": ("iw_cm",),
+    "rdma_cm": ("rdma_cm",),
     "rdma_ucm": ("rdma_ucm",),
     "ib_core+rdma_rxe": ("ib_core", "rdma_rxe"),
     "ib_core+ib_uverbs": ("ib_core", "ib_uverbs", "ib_uverbs_support"),
 }
 USUAL = tuple(MIXES)[:1]
 # Where one module (or pair) is ours.
-SINGLE = ("ib_core", "rdma_rxe", "ib_uverbs", "ib_umad", "ib_cm", "iw_cm", "rdma_ucm")
+SINGLE = ("ib_core", "rdma_rxe", "ib_uverbs", "ib_umad", "ib_cm", "iw_cm", "rdma_cm", "rdma_ucm")
 
 # How much is run: what CI runs; all that makes sense on the kernel that was asked for; all there is.
 CI, KERNEL_ASKED, LONG = "ci", "kernel", "long"

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which identifiers have a neighbour as their next hop, to tell them when its hardware address changes.
+//!
+//! C header: `include/net/netevent.h`.
+//!
+//! | lock | protects | taken in | inside of it |
+//! |---|---|---|---|
+//! | `NEIGHBOURS` | the identifiers by the net device and the address of their peer | any, interrupts off | the work queue's |
+
+use cm_rules::address::Ip;
+use kernel::{
+    prelude::*,
+    rbtree::{RBTree, RBTreeNodeReservation},
+    sync::Arc,
+};
+use kernel_ext::{net::resolve::HardwareAddress, static_lock::static_lock};
+
+use crate::{id::CmId, tables::key};
+
+/// A net device and an address, of 4 bytes or 16, and the number of an identifier.
+type Key = (u32, u8, [u8; 16], usize);
+
+static_lock! {
+    /// The identifiers.
+    static NEIGHBOURS: SpinLockIrq<Option<RBTree<Key, Arc<CmId>>>> = None;
+}
+
+fn key_of(net_device: u32, address: &Ip, id: usize) -> Key {
+    let mut bytes = [0; 16];
+    let (length, from): (u8, &[u8]) = match address {
+        Ip::V4(address) => (4, address),
+        Ip::V6(address) => (16, address),
+    };
+    for (to, from) in bytes.iter_mut().zip(from) {
+        *to = *from;
+    }
+    (net_device, length, bytes, id)
+}
+
+fn key_of_id(id: &Arc<CmId>) -> Option<Key> {
+    let address = id.ends().1?.ip()?;
+    let net_device = id.body.net_device().unsigned_abs();
+    Some(key_of(net_device, &address, key(id)))
+}
+
+/// Notes an identifier whose route is known. Without memory it is not told of changes.
+pub(crate) fn note(id: &Arc<CmId>) {
+    let Some(key) = key_of_id(id) else { return };
+    let Ok(place) = RBTreeNodeReservation::new(GFP_KERNEL) else {
+        return;
+    };
+    let node = place.into_node(key, id.clone());
+    let mut table = NEIGHBOURS.lock();
+    let old = table.get_or_insert_with(RBTree::new).insert(node);
+    drop(table);
+    drop(old);
+}
+
+/// Forgets an identifier.
+pub(crate) fn forget(id: &Arc<CmId>) {
+    if let Some(key) = key_of_id(id) {
+        let mut table = NEIGHBOURS.lock();
+        let old = table.as_mut().and_then(|table| table.remove_node(&key));
+        drop(table);
+        drop(old);
+    }
+}
+
+/// Calls `f` with the identifiers whose next hop was at another hardware address than this one. Any context; `f` must not sleep.
+pub(crate) fn for_each_elsewhere(
+    net_device: u32,
+    address: &Ip,
+    (hardware, length): (&HardwareAddress, usize),
+    f: impl Fn(&Arc<CmId>),
+) {
+    let first = key_of(net_device, address, 0);
+    let mut table = NEIGHBOURS.lock();
+    let Some(table) = table.as_mut() else { return };
+    let mut cursor = table.cursor_lower_bound_mut(&first);
+    while let Some(at) = cursor {
+        let (key, id) = at.current();
+        if (key.0, key.1, key.2) != (first.0, first.1, first.2) {
+            break;
+        }
+        let (_, known) = id.body.hardware();
+        if known.get(..length) != hardware.get(..length) {
+            f(id);
+        }
+        cursor = at.move_next();
+    }
+}
