@@ -75,7 +75,6 @@ impl Dev {
     }
 
     /// Sets the default kind of GIDs of a port.
-    #[expect(dead_code, reason = "for configfs")]
     pub(crate) fn set_gid_type(&self, port: u32, kind: GidType) {
         if let Some(port) = self.port(port) {
             port.gid_type.store(kind as u32, Ordering::Relaxed);
@@ -83,7 +82,6 @@ impl Dev {
     }
 
     /// Sets the default type of service of a port.
-    #[expect(dead_code, reason = "for configfs")]
     pub(crate) fn set_tos(&self, port: u32, tos: u8) {
         if let Some(port) = self.port(port) {
             port.tos.store(tos, Ordering::Relaxed);

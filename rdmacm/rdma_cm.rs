@@ -42,6 +42,7 @@ mod address;
 mod attach;
 mod bind;
 mod client;
+mod configfs;
 mod connect;
 mod devices;
 mod end;
@@ -71,6 +72,7 @@ process_module! {
 ///
 /// Fields are dropped in this order, and created in the reverse order.
 struct RdmaCm {
+    _configfs: configfs::Registration,
     _client: attachment::Registration<client::Cma>,
     _netdev: netdev::Registration,
     _sa: tables::InstalledSa,
@@ -78,14 +80,16 @@ struct RdmaCm {
 }
 
 impl ProcessModule for RdmaCm {
-    fn init(_module: &'static ThisModule, sleep: &MaySleep) -> Result<Self> {
+    fn init(module: &'static ThisModule, sleep: &MaySleep) -> Result<Self> {
         let flags = QueueFlags::UNBOUND | QueueFlags::ORDERED | QueueFlags::MEM_RECLAIM;
         let queue = OwnedQueue::new(c"rdma_cm", flags, 1, sleep)?;
         let _queue = jobs::QUEUE.install(queue);
         let _sa = tables::install_sa(sleep)?;
         let _netdev = netdev::register(sleep)?;
         let _client = client::TABLE.register(sleep)?;
+        let _configfs = configfs::Registration::new(module, &configfs::TABLE, sleep)?;
         Ok(Self {
+            _configfs,
             _client,
             _netdev,
             _sa,
