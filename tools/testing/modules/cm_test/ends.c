@@ -66,6 +66,7 @@ static void copy_event(struct ct_event *copy, const struct ib_cm_event *event, e
 static int handler(struct ib_cm_id *id, const struct ib_cm_event *event)
 {
 	struct ct_end *end = id->context;
+	struct completion *wait_for;
 	int ret, inside;
 
 	if (event->event == IB_CM_REQ_RECEIVED || event->event == IB_CM_SIDR_REQ_RECEIVED) {
@@ -83,10 +84,12 @@ static int handler(struct ib_cm_id *id, const struct ib_cm_event *event)
 	ret = end->ret;
 	if (ret)
 		end->id = NULL;
+	/* Who is told may set another one for the next event. */
+	wait_for = end->wait_for;
 	smp_store_release(&end->told, end->told + 1);
 	wake_up_all(&told);
-	if (end->wait_for)
-		wait_for_completion(end->wait_for);
+	if (wait_for)
+		wait_for_completion(wait_for);
 	atomic_dec(&end->inside);
 	return ret;
 }

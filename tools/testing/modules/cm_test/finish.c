@@ -307,8 +307,7 @@ void ct_test_storm(void)
 		ib_destroy_cm_id(stormers[nth].id);
 	}
 	CHECK_EQ("all end", STORM, ended);
-	if (!atomic_dec_and_test(&peers))
-		CHECK("so do their peers", wait_for_completion_timeout(&last_peer, 60 * HZ));
+	CHECK("so do their peers", atomic_dec_and_test(&peers) || wait_for_completion_timeout(&last_peer, 60 * HZ));
 	ib_destroy_cm_id(listen);
 	kfree(stormers);
 }

@@ -49,6 +49,7 @@ static void copy_event(struct rt_event *copy, struct rdma_cm_id *id, const struc
 static int handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct rt_end *end = id->context;
+	struct completion *wait_for;
 	int ret = 0, inside;
 
 	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
@@ -74,10 +75,12 @@ static int handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 		end->id = NULL;
 		is_gone(id);
 	}
+	/* Who is told may set another one for the next event. */
+	wait_for = end->wait_for;
 	smp_store_release(&end->told, end->told + 1);
 	wake_up_all(&told);
-	if (end->wait_for)
-		wait_for_completion(end->wait_for);
+	if (wait_for)
+		wait_for_completion(wait_for);
 	atomic_dec(&end->inside);
 	return ret;
 }
