@@ -46,6 +46,7 @@ impl PortFiles {
         sleep: &MaySleep,
     ) -> Result<Self> {
         sleep.check();
+        device.check_port(port)?;
         let device = device.another().ok_or(ENODEV)?;
         let (mut list, mut made) = (KVec::new(), KVec::new());
         for (name, files) in groups {
@@ -54,7 +55,7 @@ impl PortFiles {
             made.push(group, GFP_KERNEL)?;
         }
         list.push(null(), GFP_KERNEL)?;
-        // SAFETY: The device is registered as long as `device`; the list is null-terminated, and its groups stay as long as the result.
+        // SAFETY: The device is registered as long as `device`, and has the port; the list is null-terminated, and its groups stay as long as the result.
         to_result(unsafe {
             bindings::ib_port_register_client_groups(device.as_raw(), port, list.as_mut_ptr())
         })?;

@@ -143,9 +143,10 @@ impl AddressVector {
         sleep: &MaySleep,
     ) -> Result<Self> {
         sleep.check();
+        device.check_port(port)?;
         let mut raw: rdma_ah_attr = pin_init::zeroed();
         let sgid = sgid.map_or(core::ptr::null(), Sgid::as_raw);
-        // SAFETY: The device is registered during the call, by its type; the path and the GID are valid.
+        // SAFETY: The device is registered during the call, by its type, and has the port; the path and the GID are valid.
         to_result(unsafe {
             bindings::ib_init_ah_attr_from_path(
                 device.as_raw(),

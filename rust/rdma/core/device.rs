@@ -370,6 +370,19 @@ impl DeviceMemory {
         self.ports().contains(&port)
     }
 
+    /// Functions of the core look no port up that the device has not.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the device has no such port.
+    #[inline]
+    pub(crate) fn check_port(&self, port: u32) -> Result {
+        match self.is_port_valid(port) {
+            true => Ok(()),
+            false => Err(EINVAL),
+        }
+    }
+
     /// The immutable data of a port. `None` if there is no such port, or if the registration of the device has not begun.
     pub fn immutable(&self, port: u32) -> Option<PortImmutable> {
         let data = self.port_data(port)?;

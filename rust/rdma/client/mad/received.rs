@@ -145,8 +145,9 @@ impl Received {
     /// Those of finding the way back: `EINVAL`, `ENOENT`, `ENODEV`.
     pub fn sender(&self, device: &Device, port: u32, sleep: &MaySleep) -> Result<AddressVector> {
         sleep.check();
+        device.check_port(port)?;
         let (wc, grh) = (self.raw().wc, self.raw().recv_buf.grh);
-        // SAFETY: The device is registered during the call, by its type; the completion and the GRH belong to the message. The function
+        // SAFETY: The device is registered during the call, by its type, and has the port; the completion and the GRH belong to the message. The function
         // fills the structure in, unless it fails.
         unsafe {
             AddressVector::with(|raw| {

@@ -89,7 +89,8 @@ pub fn net_device(
     let gid = gid.map(Gid::to_raw);
     let gid = gid.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
     let raw = address.to_raw();
-    // SAFETY: All are valid during the call; the result is null, or a counted reference.
+    device.check_port(port).ok()?;
+    // SAFETY: All are valid during the call, and the device has the port; the result is null, or a counted reference.
     unsafe {
         let found = bindings::ib_get_net_dev_by_params(
             device.as_raw(),
@@ -164,7 +165,8 @@ pub fn group_address(
     gid_type: u32,
 ) -> Result<AddressVector> {
     let ndev = ndev.map_or(null_mut(), |ndev| ndev.as_raw());
-    // SAFETY: All are valid during the call, which fills the address in.
+    device.check_port(port)?;
+    // SAFETY: All are valid during the call, and the device has the port; it fills the address in.
     unsafe {
         AddressVector::with(|vector| {
             to_result(bindings::ib_init_ah_from_mcmember(

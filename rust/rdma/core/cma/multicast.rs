@@ -56,8 +56,9 @@ impl Member {
     ///
     /// `EADDRNOTAVAIL` if nobody has joined it.
     pub fn of_broadcast(device: &Device, port: u32, body: &IdBody) -> Result<Self> {
+        device.check_port(port)?;
         let mut raw: ib_sa_mcmember_rec = pin_init::zeroed();
-        // SAFETY: All are valid during the calls.
+        // SAFETY: All are valid during the calls, and the device has the port.
         to_result(unsafe {
             bindings::ib_addr_get_mgid(body.dev_addr(), &mut raw.mgid);
             let mut mgid = raw.mgid;
@@ -132,8 +133,9 @@ pub fn join<J: Joins>(
             | IB_SA_MCMEMBER_REC_MTU
             | IB_SA_MCMEMBER_REC_HOP_LIMIT;
     }
+    device.check_port(port)?;
     let context = Arc::into_raw(this.clone());
-    // SAFETY: The client is registered, and the device valid. The context stays until the group is left.
+    // SAFETY: The client is registered, the device valid, and the port one of it. The context stays until the group is left.
     let made = unsafe {
         from_err_ptr(bindings::ib_sa_join_multicast(
             client.as_raw(),

@@ -187,9 +187,10 @@ pub fn ask_path<A: PathAsker>(
         raw.traffic_class = class;
         mask |= IB_SA_PATH_REC_TRAFFIC_CLASS;
     }
+    device.check_port(port)?;
     let context = Arc::into_raw(asker.clone());
     let mut query = null_mut();
-    // SAFETY: The client is registered, and the device valid. The context stays until the callback takes it over.
+    // SAFETY: The client is registered, the device valid, and the port one of it. The context stays until the callback takes it over.
     let number = unsafe {
         bindings::ib_sa_path_rec_get(
             client.as_raw(),
@@ -267,9 +268,10 @@ pub fn ask_service<A: ServiceAsker>(
         }
         mask |= IB_SA_SERVICE_REC_SERVICE_NAME;
     }
+    device.check_port(port)?;
     let context = Arc::into_raw(asker.clone());
     let mut query = null_mut();
-    // SAFETY: The client is registered, and the device valid. The context stays until the callback takes it over.
+    // SAFETY: The client is registered, the device valid, and the port one of it. The context stays until the callback takes it over.
     let number = unsafe {
         bindings::ib_sa_service_rec_get(
             client.as_raw(),
