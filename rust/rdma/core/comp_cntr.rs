@@ -120,10 +120,12 @@ impl Qp {
     }
 
     pub(super) fn erase_comp_cntr(&self, counter: &CompCntr, ops: u32) {
-        // SAFETY: As in `store_comp_cntr`, which has counted it.
+        // SAFETY: As in `store_comp_cntr`. A counter that was in the array was counted there.
         unsafe {
-            bindings::xa_erase(self.comp_cntrs(), ops as usize);
-            counter.uses().dec();
+            let erased = bindings::xa_erase(self.comp_cntrs(), ops as usize);
+            if erased == counter.as_raw().cast() {
+                counter.uses().dec();
+            }
         }
     }
 }
