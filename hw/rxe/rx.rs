@@ -20,6 +20,7 @@ use kernel_ext::net::device::NetDevice;
 use kernel_ext::net::header::UdpHeader;
 use kernel_ext::net::skb::SkBuff;
 use kernel_ext::net::udp_tunnel::Receive;
+use roce::congestion::is_notification;
 use roce::wire::{Bth, Qpn};
 
 impl Receive for Links {
@@ -48,15 +49,17 @@ impl Receive for Links {
 /// Handles a packet that begins with its UDP header. Softirq context.
 fn receive(rxe: &Rxe<Qp>, skb: SkBuff, vlan_id: Option<u16>) {
     const UDP: usize = size_of::<UdpHeader>();
-    let bth = skb.copy_array::<{ Bth::LEN }>(UDP);
-    match bth.ok().and_then(|bth| Bth::peek_dest_qpn(&bth)) {
+    let Ok(bth) = skb.copy_array::<{ Bth::LEN }>(UDP) else {
+        return;
+    };
+    match Bth::peek_dest_qpn(&bth) {
         Some(Qpn::MULTICAST) => receive_for_group(rxe, skb, vlan_id),
         Some(qpn) => {
             let guard = rcu::read_lock();
             if let Some(qp) = rxe.qps.get(qpn.get(), &guard) {
                 let origin = Origin::Wire { vlan_id };
                 Qp::receive(qp, Waiting { skb, origin });
-            } else {
+            } else if is_notification(&bth, skb.len().saturating_sub(UDP)) {
                 ignore(rxe, skb, vlan_id);
             }
         }

@@ -13,6 +13,7 @@
 //! [`Congestion`] is both points of one queue pair. It has no timer of its own: what time has brought is caught up with by
 //! [`Congestion::begin`], and only packets that wait for their time need a call at [`Congestion::next_deadline`].
 
+use crate::icrc;
 use crate::mtu::Mtu;
 use crate::opcode::Opcode;
 use crate::pkey::Pkey;
@@ -51,6 +52,14 @@ impl Ecn {
 
 /// The length of a notification's payload, which is reserved: zeroes.
 pub const NOTIFICATION_LEN: u32 = 16;
+
+/// Whether a packet of `len` bytes that begins with this header may be a notification, by its operation and its length. Nothing else
+/// is looked at.
+pub fn is_notification(head: &[u8; Bth::LEN], len: usize) -> bool {
+    const LEN: usize = Bth::LEN + NOTIFICATION_LEN as usize + icrc::LEN;
+    let &[code, ..] = head;
+    code == Opcode::Cnp.code() && len == LEN
+}
 
 /// Bits a second.
 const MBIT: u64 = 1_000_000;
@@ -287,7 +296,11 @@ impl Meter {
     fn sent(&mut self, bytes: u64, now: u64) {
         let time = now.saturating_sub(self.since);
         if time >= Self::PERIOD {
-            self.last = (time, self.bytes);
+            // A time in which little was to be sent tells nothing of the rate.
+            self.last = match time < 2 * Self::PERIOD {
+                true => (time, self.bytes),
+                false => (0, 0),
+            };
             self.since = now;
             self.bytes = 0;
         }

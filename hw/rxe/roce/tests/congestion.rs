@@ -7,7 +7,7 @@ mod common;
 use common::world::World;
 use common::{send_attr, PEER, SELF};
 use proptest::prelude::*;
-use roce::congestion::{Congestion, Ecn, Parameters, NOTIFICATION_LEN};
+use roce::congestion::{is_notification, Congestion, Ecn, Parameters, NOTIFICATION_LEN};
 use roce::memory::{SendExtra, SendOp};
 use roce::mtu::Mtu;
 use roce::opcode::Opcode;
@@ -78,6 +78,9 @@ fn a_notification_has_the_bytes_of_the_annex() {
         (packet.payload_len(), packet.udp_payload_len()),
         (NOTIFICATION_LEN, 32)
     );
+    let head = bytes.first_chunk().expect("a header");
+    assert!(is_notification(head, 32) && !is_notification(head, 28));
+    assert!(!is_notification(&[0; 12], 32));
     let parsed = Packet::parse(&bytes, 32).expect("it parses");
     assert_eq!(parsed.bth().opcode, Opcode::Cnp);
     assert!(!parsed.bth().opcode.is_request() && !parsed.bth().opcode.is_response());
@@ -122,6 +125,11 @@ fn the_first_notification_halves_the_rate_that_was_sent() {
         assert!(congestion.notified(at(20 * MS)));
         assert_limit(&congestion, rate * MBIT / 2);
     }
+    // A time without packets before tells nothing of the rate.
+    let mut congestion = Congestion::new(&SOFTWARE);
+    send_at(&mut congestion, 1_000 * MBIT, 5_000 * MS..5_003 * MS);
+    assert!(congestion.notified(at(5_003 * MS)));
+    assert_limit(&congestion, 500 * MBIT);
     // A rate beyond the largest one is the largest one.
     let mut congestion = sending(&SOFTWARE, 100_000 * MBIT, 20 * MS);
     assert!(congestion.notified(at(20 * MS)));
