@@ -58,6 +58,8 @@ pub(crate) fn stop_listening_anywhere(id: &Arc<CmId>, sleep: &MaySleep) {
 /// Ends an identifier, which was in this state when its end began. Not with the handler lock.
 pub(crate) fn end(id: &Arc<CmId>, before: State, sleep: &MaySleep) {
     cancel(id, before, sleep);
+    // Those whose device goes are destroyed elsewhere.
+    id.children.end(sleep);
     id.body.untrack(sleep);
     neighbours::forget(id);
     drop(id.lower.take(sleep));

@@ -29,6 +29,7 @@ use kernel_ext::{
     random,
     sleepable::Sleepable,
     sync::{new_spinlock_irq, SpinLockIrq},
+    uses::{Use, Used, Uses},
 };
 use rdma::{
     client::attachment::Attached,
@@ -66,8 +67,11 @@ pub(crate) struct CmId {
     pub(super) resolution: Resolution,
     #[pin]
     pub(crate) groups: Mutex<KVec<Membership>>,
-    /// The wildcard listener that this one listens for, on its device.
-    pub(crate) parent: Option<Arc<CmId>>,
+    /// The wildcard listener that this one listens for, on its device. Who destroys that one waits until this one is gone.
+    pub(crate) parent: Option<Use<CmId>>,
+    /// Those that listen for this one: they call the handler of its client.
+    #[pin]
+    pub(crate) children: Uses,
     /// The first PSN of its connections.
     pub(crate) psn: u32,
     /// For [`jobs`](crate::jobs): its neighbour has another hardware address.
@@ -78,6 +82,13 @@ pub(crate) struct CmId {
 embeds! {
     // SAFETY: No other type of this module has an `IdBody`.
     unsafe impl Embeds for CmId { body: IdBody }
+}
+
+// SAFETY: The count is a field of the identifier.
+unsafe impl Used for CmId {
+    fn uses(&self) -> &Uses {
+        &self.children
+    }
 }
 
 /// A group that an identifier has joined; what is done when it leaves is in the value.
@@ -151,7 +162,7 @@ pub(crate) struct New<'a> {
     /// `enum ib_qp_type`.
     pub(crate) qp_type: u32,
     pub(crate) owner: NamedOwner<'a>,
-    pub(crate) parent: Option<Arc<CmId>>,
+    pub(crate) parent: Option<Use<CmId>>,
     pub(crate) state: State,
 }
 
@@ -191,6 +202,7 @@ impl CmId {
             resolution <- Resolution::new(),
             groups <- new_mutex!(KVec::new(), "CmId::groups"),
             parent,
+            children <- Uses::new(),
             psn: starting_psn(u32::from_ne_bytes(seed)),
             neighbour <- new_work!("CmId::neighbour"),
         });

@@ -9,7 +9,7 @@ use cm_rules::{
     state::{Input, State},
 };
 use kernel::{ffi::c_int, prelude::*, sync::Arc};
-use kernel_ext::error::ENOSYS;
+use kernel_ext::{error::ENOSYS, uses::Use};
 use rdma::{core::cma::id::Owner, MaySleep};
 use rdma_cma::{
     ib::IbListener,
@@ -96,7 +96,7 @@ fn child(id: &Arc<CmId>, entry: &mut Entry, sleep: &MaySleep) -> Result<Option<A
         space: id.body.space(),
         qp_type: id.body.qp_type(),
         owner: Owner::Of(&id.body),
-        parent: Some(id.clone()),
+        parent: Some(Use::new(id).ok_or(ENODEV)?),
         state: State::AddrBound,
     })?;
     child.set_ends(Some(address), None);

@@ -356,7 +356,7 @@ fn new_peer(
     qp_type: u32,
     sleep: &MaySleep,
 ) -> Result<Arc<CmId>> {
-    let told = listener.parent.as_ref().unwrap_or(listener);
+    let told = listener.parent.as_deref().unwrap_or(listener);
     let peer = CmId::new(New {
         net: listener.body.net().clone(),
         client: &told.body.client(),
@@ -477,7 +477,7 @@ impl iw::Receiver for CmId {
         if look_up(listener.state(), Input::Request).is_none() {
             return Err(code(ECONNABORTED));
         }
-        let told = listener.parent.as_ref().unwrap_or(listener);
+        let told = listener.parent.as_deref().unwrap_or(listener);
         let peer = CmId::new(New {
             net: listener.body.net().clone(),
             client: &told.body.client(),
