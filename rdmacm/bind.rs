@@ -23,7 +23,8 @@ use crate::{
     ports, tables,
 };
 
-/// Binds an identifier. `destination` is that of an identifier that is bound since it resolves an address.
+/// Binds an identifier. `to` is the destination of an identifier that is bound since it resolves an address, and the index of its net
+/// device, if the address has one.
 ///
 /// # Errors
 ///
@@ -31,12 +32,15 @@ use crate::{
 pub(crate) fn bind(
     id: &Arc<CmId>,
     source: Address,
-    destination: Option<Address>,
+    to: Option<(Address, Option<u32>)>,
     sleep: &MaySleep,
 ) -> Result {
     let step = id.call(Input::Bind)?;
     let net_device = id.body.net_device();
-    let bound = try_bind(id, source, destination, sleep);
+    if let Some((_, Some(index))) = to {
+        id.body.set_net_device(index as i32);
+    }
+    let bound = try_bind(id, source, to.map(|(destination, _)| destination), sleep);
     if bound.is_err() {
         // The next address may be one of another.
         id.body.set_net_device(net_device);

@@ -50,6 +50,7 @@ use rdma_cma::lower::Slot;
 use crate::{
     address::{error, to_raw},
     devices::Dev,
+    neighbours,
 };
 
 /// An identifier.
@@ -138,6 +139,8 @@ pub(crate) struct Inner {
     pub(crate) ece: Ece,
     pub(crate) backlog: c_int,
     pub(crate) query: Option<Query>,
+    /// By what it is among those that have a neighbour.
+    pub(crate) noted: Option<neighbours::Key>,
 }
 
 /// What a client may set.
@@ -191,6 +194,7 @@ impl CmId {
             },
             backlog: 0,
             query: None,
+            noted: None,
         };
         let kind = (new.space, new.qp_type);
         let parent = new.parent;

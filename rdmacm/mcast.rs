@@ -23,6 +23,7 @@ use kernel_ext::{
         IB_QPT_UD, RDMA_CM_EVENT_MULTICAST_ERROR, RDMA_CM_EVENT_MULTICAST_JOIN, RDMA_PS_IPOIB,
     },
     error::{EAFNOSUPPORT, ENOSYS},
+    net::device::NetDevice,
     sleepable::{self, Sleepable, SleepableWork},
 };
 use rdma::{
@@ -115,15 +116,20 @@ impl SleepableWork for Ethernet {
 }
 
 /// A group over Ethernet that an identifier has joined.
-struct OverEthernet(Arc<Ethernet>);
+struct OverEthernet {
+    group: Arc<Ethernet>,
+    /// The index of the net device on which it was joined.
+    net_device: u32,
+}
 
 impl Leaves for OverEthernet {
     fn leave(&self, id: &CmId, sleep: &MaySleep) {
-        if let (Some(ndev), true) = (attach::net_device(id), self.0.join.igmp) {
-            let [.., a, b, c, d] = self.0.join.gid;
+        let ndev = NetDevice::by_index(id.body.net(), self.net_device);
+        if let (Some(ndev), true) = (ndev, self.group.join.igmp) {
+            let [.., a, b, c, d] = self.group.join.gid;
             igmp(&ndev, [a, b, c, d], false, sleep);
         }
-        sleepable::cancel_sync(&self.0, sleep);
+        sleepable::cancel_sync(&self.group, sleep);
     }
 }
 
@@ -164,7 +170,11 @@ fn join_ethernet(
         work <- new_work!("Ethernet::work"),
     });
     let group = Arc::pin_init(init, GFP_KERNEL)?;
-    let boxed: KBox<dyn Leaves> = KBox::new(OverEthernet(group.clone()), GFP_KERNEL)?;
+    let over = OverEthernet {
+        group: group.clone(),
+        net_device: ndev.index(),
+    };
+    let boxed: KBox<dyn Leaves> = KBox::new(over, GFP_KERNEL)?;
     QUEUE.with(|queue| sleepable::enqueue(queue, &group));
     Ok(boxed)
 }

@@ -19,7 +19,7 @@ use kernel_ext::{net::resolve::HardwareAddress, static_lock::static_lock};
 use crate::{id::CmId, tables::key};
 
 /// A net device and an address, of 4 bytes or 16, and the number of an identifier.
-type Key = (u32, u8, [u8; 16], usize);
+pub(crate) type Key = (u32, u8, [u8; 16], usize);
 
 static_lock! {
     /// The identifiers.
@@ -46,10 +46,13 @@ fn key_of_id(id: &Arc<CmId>) -> Option<Key> {
 
 /// Notes an identifier whose route is known. Without memory it is not told of changes.
 pub(crate) fn note(id: &Arc<CmId>) {
+    forget(id);
     let Some(key) = key_of_id(id) else { return };
     let Ok(place) = RBTreeNodeReservation::new(GFP_KERNEL) else {
         return;
     };
+    // Its net device and its peer may be others when it is forgotten.
+    id.with(|inner| inner.noted = Some(key));
     let node = place.into_node(key, id.clone());
     let mut table = NEIGHBOURS.lock();
     let old = table.get_or_insert_with(RBTree::new).insert(node);
@@ -59,7 +62,7 @@ pub(crate) fn note(id: &Arc<CmId>) {
 
 /// Forgets an identifier.
 pub(crate) fn forget(id: &Arc<CmId>) {
-    if let Some(key) = key_of_id(id) {
+    if let Some(key) = id.with(|inner| inner.noted.take()) {
         let mut table = NEIGHBOURS.lock();
         let old = table.as_mut().and_then(|table| table.remove_node(&key));
         drop(table);

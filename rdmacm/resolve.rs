@@ -66,16 +66,12 @@ fn prepare(
         id.set_ends(None, Some(destination));
         return Ok(step);
     }
-    let source = match source {
-        Some(source) => source,
-        None => {
-            if let (Address::Ip6(ip), true) = (&destination, destination.is_link_local()) {
-                id.body.set_net_device(ip.scope_id as i32);
-            }
-            destination.any_source()
-        }
+    let net_device = match (source, &destination) {
+        (None, Address::Ip6(ip)) if destination.is_link_local() => Some(ip.scope_id),
+        _ => None,
     };
-    bind(id, source, Some(destination), sleep)?;
+    let source = source.unwrap_or(destination.any_source());
+    bind(id, source, Some((destination, net_device)), sleep)?;
     if source.family() != destination.family() {
         return Err(EINVAL);
     }
