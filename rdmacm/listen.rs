@@ -26,7 +26,7 @@ use crate::{
     id::{CmId, New},
     ports,
     resolve::service_of,
-    tables::{self, Anywhere, Entry},
+    tables::{self, key, Anywhere, Entry},
 };
 
 /// Listens. `backlog` peers may wait.
@@ -143,6 +143,11 @@ fn anywhere(id: &Arc<CmId>, sleep: &MaySleep) -> Result {
     let here = tables_now.devices.iter_mut();
     for entry in here.filter(|entry| !entry.is_leaving) {
         let (made, to_destroy) = listen_on(id, entry, sleep);
+        // It is destroyed here alone, even if its device goes meanwhile.
+        let listed = to_destroy
+            .as_ref()
+            .and_then(|left| entry.ids.remove(&key(left)));
+        drop(listed);
         left = to_destroy;
         match made {
             Ok(Some(made)) => children.push(made, GFP_KERNEL)?,
