@@ -16,7 +16,7 @@ use cm_rules::{
 use kernel::{
     ffi::c_int,
     prelude::*,
-    sync::{aref::ARef, Arc},
+    sync::{aref::ARef, rcu, Arc},
 };
 use kernel_ext::{
     bindings,
@@ -275,12 +275,12 @@ fn find(
             }
         };
         let found = found.ok_or(ENODEV)?;
-        if !found.is_up() || !has_come_by(&found, &ends.local, &ends.remote) {
-            return Err(EHOSTUNREACH);
-        }
-        namespace = found
-            .with_namespace(|net| net.cookie())
-            .ok_or(EHOSTUNREACH)?;
+        // A net device does not move to another namespace between these.
+        let guard = rcu::read_lock();
+        let is_right = found.is_up() && has_come_by(&found, &ends.local, &ends.remote);
+        let cookie = found.with_namespace(|net| net.cookie());
+        drop(guard);
+        namespace = cookie.filter(|_| is_right).ok_or(EHOSTUNREACH)?;
         ndev = Some(found);
     }
     let arrival = Arrival {

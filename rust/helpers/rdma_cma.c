@@ -107,13 +107,16 @@ __rust_helper bool rust_helper_netdev_routes6(struct net_device *dev, const stru
 					      const struct in6_addr *from)
 {
 #if IS_ENABLED(CONFIG_IPV6)
-	bool is_local = ipv6_addr_type(to) & IPV6_ADDR_LINKLOCAL, leaves;
-	struct rt6_info *route = rt6_lookup(dev_net(dev), to, from, dev->ifindex, NULL, is_local);
+	bool is_local = ipv6_addr_type(to) & IPV6_ADDR_LINKLOCAL, leaves = false;
+	struct rt6_info *route;
 
-	if (!route)
-		return false;
-	leaves = route->rt6i_idev->dev == dev;
-	ip6_rt_put(route);
+	rcu_read_lock();
+	route = rt6_lookup(dev_net_rcu(dev), to, from, dev->ifindex, NULL, is_local);
+	if (route) {
+		leaves = route->rt6i_idev->dev == dev;
+		ip6_rt_put(route);
+	}
+	rcu_read_unlock();
 	return leaves;
 #else
 	return false;
