@@ -147,26 +147,11 @@ fn join_ethernet(
     }
     let ndev = attach::net_device(id).ok_or(ENODEV)?;
     let join = RoceJoin::new(address, join_state, kind).map_err(error)?;
-    let mtu = mtu(ndev.mtu());
-    if join.igmp {
-        let [.., a, b, c, d] = join.gid;
-        if !igmp(&ndev, [a, b, c, d], true, sleep) {
-            return Err(ENODEV);
-        }
-    }
-    let mtu = mtu.ok_or(EINVAL)?;
-    if id.with(|inner| inner.qkey) == 0 {
-        let _ = set_default_qkey(id, bound);
-    }
-    let source = id.ends().0.as_ref().and_then(gid_of).unwrap_or_default();
-    let mut member = Member::over_ethernet(Gid(join.gid), source, (mtu, join.hop_limit));
-    let joined = datagram(id, bound, &mut member);
-    let id = id.clone();
     let init = pin_init!(Ethernet {
-        id,
+        id: id.clone(),
         context,
         join,
-        datagram <- new_mutex!(Some(joined), "Ethernet::datagram"),
+        datagram <- new_mutex!(None, "Ethernet::datagram"),
         work <- new_work!("Ethernet::work"),
     });
     let group = Arc::pin_init(init, GFP_KERNEL)?;
@@ -175,6 +160,20 @@ fn join_ethernet(
         net_device: ndev.index(),
     };
     let boxed: KBox<dyn Leaves> = KBox::new(over, GFP_KERNEL)?;
+    let (hop_limit, [.., a, b, c, d]) = (group.join.hop_limit, group.join.gid);
+    if group.join.igmp && !igmp(&ndev, [a, b, c, d], true, sleep) {
+        return Err(ENODEV);
+    }
+    let Some(mtu) = mtu(ndev.mtu()) else {
+        boxed.leave(id, sleep);
+        return Err(EINVAL);
+    };
+    if id.with(|inner| inner.qkey) == 0 {
+        let _ = set_default_qkey(id, bound);
+    }
+    let source = id.ends().0.as_ref().and_then(gid_of).unwrap_or_default();
+    let mut member = Member::over_ethernet(Gid(group.join.gid), source, (mtu, hop_limit));
+    *group.datagram.lock() = Some(datagram(id, bound, &mut member));
     QUEUE.with(|queue| sleepable::enqueue(queue, &group));
     Ok(boxed)
 }
@@ -241,9 +240,12 @@ fn join_infiniband(
     let client = tables::sa(sleep)?;
     let is_ipoib = id.body.space() == RDMA_PS_IPOIB;
     let place = (&*bound.device, bound.port);
+    // Nothing fails behind the join, whose event may have been told by then.
+    let kept = KBox::pin_init(new_mutex!(None, "Joined"), GFP_KERNEL)?;
+    let joined = KBox::new(Joined(kept), GFP_KERNEL)?;
     let membership = multicast::join(&client, place, &mut member, is_ipoib, &this, sleep)?;
-    let kept = KBox::pin_init(new_mutex!(Some(membership), "Joined"), GFP_KERNEL)?;
-    Ok(KBox::new(Joined(kept), GFP_KERNEL)?)
+    *joined.0.lock() = Some(membership);
+    Ok(joined)
 }
 
 /// Joins a group. Where datagrams are sent to is an event.
@@ -269,6 +271,7 @@ pub(crate) fn join(
     }
     let address = address.as_ref().and_then(parse).ok_or(EAFNOSUPPORT)?;
     let wanted = (&address, join_state);
+    id.groups.lock().reserve(1, GFP_KERNEL)?;
     let joined = if bound.device.is_roce(bound.port) {
         join_ethernet(id, &bound, wanted, context, sleep)?
     } else if has_sa(&bound.device, bound.port) {
@@ -276,8 +279,15 @@ pub(crate) fn join(
     } else {
         return Err(ENOSYS);
     };
+    let mut groups = id.groups.lock();
+    // Another call may have taken the place.
+    if let Err(error) = groups.reserve(1, GFP_KERNEL) {
+        drop(groups);
+        joined.leave(id, sleep);
+        return Err(error.into());
+    }
     let group = Membership { address, joined };
-    id.groups.lock().push(group, GFP_KERNEL)?;
+    groups.push(group, GFP_KERNEL)?;
     Ok(())
 }
 
