@@ -129,8 +129,9 @@ static void bindings(void)
 	is("bind: its local address", got->sin_family == AF_INET && got->sin_addr.s_addr == here.sin_addr.s_addr &&
 	   got->sin_port == rdma_get_src_port(one));
 	port = ntohs(rdma_get_src_port(one));
+	/* After an address of a device that failed, stock says ENODEV. */
+	is("bind: no address of somebody else", rdma_bind_addr(other, at(&silent, 0)) && errno == EADDRNOTAVAIL);
 	is("bind: no port twice", port != ntohs(rdma_get_src_port(any)) && rdma_bind_addr(other, at(&here, port)) && errno == EADDRINUSE);
-	is("bind: no address of somebody else", rdma_bind_addr(other, at(&silent, 0)) && errno == ENODEV);
 	rdma_destroy_id(one);
 	is("bind: a port that was given back", !rdma_bind_addr(other, at(&here, port)));
 	rdma_destroy_id(any);
