@@ -41,10 +41,11 @@ use crate::{
 /// # Errors
 ///
 /// `ENOMEM`.
-pub(crate) fn create(device: &Device, client: &Client) -> Result<Arc<CmId>> {
+pub(crate) fn create(device: &Device, client: &Client, sleep: &MaySleep) -> Result<Arc<CmId>> {
+    let attached = port::attached(device, sleep);
     let number = tables::with(|tables| tables.take_number())?;
     let body = IdBody::new(device, client, number.to_be());
-    let made = CmId::new(body, Connection::new(number));
+    let made = CmId::new(body, Connection::new(number), attached);
     tables::with(|tables| {
         match &made {
             Ok(id) => tables.publish(number, id),
@@ -86,7 +87,7 @@ pub(crate) fn insert_listen(
     sleep: &MaySleep,
 ) -> Result<Arc<CmId>> {
     let wish = Wish::new(u64::from_be(service_id)).ok_or(EINVAL)?;
-    let id = create(device, client)?;
+    let id = create(device, client, sleep)?;
     let listening = id.with(sleep, |inner| {
         let (service, listening) = tables::with(|tables| {
             tables.listen(&id, wish, |other| other.body.is_shared_by(client))
@@ -118,19 +119,17 @@ fn address(id: &CmId, path: &Path, sgid: Option<Sgid<'_>>, sleep: &MaySleep) -> 
         None => port::find_by_gid(path, sleep),
     };
     let port = port.ok_or(EINVAL)?;
-    let (vector, pkey_index) = port.with(sleep, |agents| {
-        let device = agents.usual.device();
-        let pkey = u16::from_be(path.raw().pkey);
-        let index = pkey_index(device, port.number, pkey)?;
-        let mut path = path.duplicate();
-        let vector = AddressVector::of_path(device, port.number, &mut path, sgid, sleep)?;
-        Ok((vector, index))
-    })?;
+    // Without the lock of the port: a neighbour may take long to answer.
+    let device = port.attached(sleep)?;
+    let pkey_index = pkey_index(&device, port.number, u16::from_be(path.raw().pkey))?;
+    let mut path = path.duplicate();
+    let vector = AddressVector::of_path(&device, port.number, &mut path, sgid, sleep)?;
     Ok(Av {
         port,
         vector,
         pkey_index,
         data_lid: None,
+        _device: device,
     })
 }
 

@@ -40,6 +40,9 @@ pub(crate) fn end(id: &Arc<CmId>, no_memory: bool, sleep: &MaySleep) -> bool {
         let _ = inner.drive(id, input, &with, sleep);
         debug_assert!(inner.connection.state() == State::Idle);
         inner.pending = None;
+        // Others may have the identifier for longer than the device may be needed.
+        inner.av = None;
+        inner.alternate = None;
         true
     });
     if ends {

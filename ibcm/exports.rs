@@ -47,8 +47,10 @@ fn ib_create_cm_id(
     device: &Device,
     cm_handler: Handler<'_, ib_cm_handler>,
     context: Context<'_>,
+    sleep: &MaySleep,
 ) -> ArcOrErr<CmId> {
-    ArcOrErr(calls::create(device, &Client::new(cm_handler, context)))
+    let client = Client::new(cm_handler, context);
+    ArcOrErr(calls::create(device, &client, sleep))
 }
 
 /// Destroys an identifier. The handler does not run any more when this returns. Process context, not in a handler of the identifier.

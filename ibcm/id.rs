@@ -38,7 +38,10 @@ use kernel_ext::{
     work::GlobalQueue,
 };
 use rdma::{
-    client::mad::{self, Pending, Received},
+    client::{
+        attachment::Attached,
+        mad::{self, Pending, Received},
+    },
     core::{address_vector::AddressVector, cm::id::IdBody, path::Path},
     embeds, MaySleep,
 };
@@ -64,6 +67,8 @@ pub(crate) struct CmId {
     pub(crate) uses: Uses,
     #[pin]
     pub(super) work: Work<Sleepable<CmId>>,
+    /// Keeps the device, which the body names, after the client has given the identifier up.
+    _device: Option<Attached>,
 }
 
 embeds! {
@@ -85,6 +90,8 @@ pub(crate) struct Av {
     pub(crate) pkey_index: u16,
     /// The LID for data, where it is not that for messages.
     pub(crate) data_lid: Option<u16>,
+    /// The vector refers to the GID of the device: it is dropped before this.
+    pub(crate) _device: Attached,
 }
 
 /// What a posted message owns.
@@ -144,8 +151,12 @@ struct Inbox {
 }
 
 impl CmId {
-    /// An identifier whose connection has this state.
-    pub(crate) fn new(body: IdBody, connection: Connection) -> Result<Arc<Self>> {
+    /// An identifier whose connection has this state, for the device of its body.
+    pub(crate) fn new(
+        body: IdBody,
+        connection: Connection,
+        device: Option<Attached>,
+    ) -> Result<Arc<Self>> {
         let inner = Inner {
             connection,
             av: None,
@@ -167,6 +178,7 @@ impl CmId {
             has_alternate: AtomicBool::new(false),
             uses <- Uses::new(),
             work <- new_work!("CmId::work"),
+            _device: device,
         });
         Arc::pin_init(init, GFP_KERNEL)
     }

@@ -76,6 +76,15 @@ impl Port {
         f(self.agents.lock().as_ref().ok_or(EINVAL)?)
     }
 
+    /// A use of the device, whose removal waits until it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the device has gone.
+    pub(crate) fn attached(&self, sleep: &MaySleep) -> Result<Attached> {
+        self.with(sleep, |agents| agents.device.another().ok_or(EINVAL))
+    }
+
     /// Counts messages.
     pub(crate) fn count(&self, group: Group, message: Attribute, by: u64) {
         let counter = self
@@ -109,6 +118,14 @@ pub(crate) fn find(device: &Device, number: u32) -> Option<Arc<Port>> {
     ports
         .find(|port| port.number == number && port.is_of(device))
         .cloned()
+}
+
+/// A use of a device; `None` if none of its ports has a connection manager.
+pub(crate) fn attached(device: &Device, sleep: &MaySleep) -> Option<Attached> {
+    let ports = PORTS.lock();
+    let port = ports.iter().find(|port| port.is_of(device)).cloned();
+    drop(ports);
+    port?.attached(sleep).ok()
 }
 
 /// The port of some device that has the source GID of a path.

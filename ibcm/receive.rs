@@ -18,7 +18,7 @@ use kernel_ext::uses::Use;
 use rdma::{
     client::mad::Received,
     core::{
-        address_vector::AddressVector,
+        address_vector::{pkey_index, AddressVector},
         cm::id::IdBody,
         path::{NewPath, Path, PathKind},
     },
@@ -174,10 +174,9 @@ impl Drop for Number {
 
 impl Incoming<'_> {
     fn sender(&self, sleep: &MaySleep) -> Result<AddressVector> {
-        self.port.with(sleep, |agents| {
-            let device = agents.usual.device();
-            self.received.sender(device, self.port.number, sleep)
-        })
+        // Without the lock of the port: a neighbour may take long to answer.
+        let device = self.port.attached(sleep)?;
+        self.received.sender(&device, self.port.number, sleep)
     }
 
     /// The listener for a service.
@@ -280,7 +279,8 @@ impl Incoming<'_> {
         let body: IdBody = listener.body.for_request(number.0.to_be());
         body.set_service_id(req.service_id.to_be());
         let connection = Connection::from_req(number.0, self.header.transaction, req);
-        let id = CmId::new(body, connection).map_err(no_memory)?;
+        let device = self.port.attached(sleep).map_err(no_memory)?;
+        let id = CmId::new(body, connection, Some(device)).map_err(no_memory)?;
         let av = Arc::new(av, GFP_KERNEL).map_err(|_| None)?;
         id.with(sleep, |inner| inner.av = Some(av));
         let offer = Offer {
@@ -327,20 +327,13 @@ impl Incoming<'_> {
             packet_life_time: ib_cm_protocol::time::packet_life_time(primary.local_ack_timeout),
         };
         let mut path = Path::new(&new);
-        let resolved = self.port.with(sleep, |agents| {
-            let device = agents.usual.device();
-            let pkey_index = rdma::core::address_vector::pkey_index(
-                device,
-                self.port.number,
-                req.partition_key,
-            )?;
-            let sgid = sender.sgid();
-            let vector = AddressVector::of_path(device, self.port.number, &mut path, sgid, sleep)?;
-            Ok((vector, pkey_index))
-        });
-        let Ok((vector, pkey_index)) = resolved else {
-            return Err(Some(Reason::InvalidGid));
-        };
+        let device = self.port.attached(sleep).map_err(|_| None)?;
+        let number = self.port.number;
+        let invalid = |_| Some(Reason::InvalidGid);
+        let pkey_index = pkey_index(&device, number, req.partition_key).map_err(invalid)?;
+        let sgid = sender.sgid();
+        let vector = AddressVector::of_path(&device, number, &mut path, sgid, sleep);
+        let vector = vector.map_err(invalid)?;
         let data_lid = (vector.is_ib() && !matches!(primary.local_lid, 0 | u16::MAX))
             .then_some(primary.local_lid);
         let av = Av {
@@ -348,6 +341,7 @@ impl Incoming<'_> {
             vector,
             pkey_index,
             data_lid,
+            _device: device,
         };
         Ok((av, path))
     }
@@ -372,6 +366,7 @@ impl Incoming<'_> {
             request_id: req.requestid,
             slid: self.received.completion().slid,
         };
+        let (device, vector_device) = (self.port.attached(sleep)?, self.port.attached(sleep)?);
         let sender = self.sender(sleep)?;
         let number = Number::take()?;
         if !tables::with(|tables| tables.note_sidr(key, number.0))? {
@@ -396,10 +391,11 @@ impl Incoming<'_> {
             vector: sender,
             pkey_index: self.received.completion().pkey_index,
             data_lid: None,
+            _device: vector_device,
         };
         let made = Arc::new(av, GFP_KERNEL)
             .map_err(Error::from)
-            .and_then(|av| Ok((av, CmId::new(body, connection)?)));
+            .and_then(|av| Ok((av, CmId::new(body, connection, Some(device))?)));
         let (av, id) = made.inspect_err(|_| {
             let _ = forget();
         })?;

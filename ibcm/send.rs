@@ -107,8 +107,11 @@ pub(crate) fn answer(
     data: &Data,
     sleep: &MaySleep,
 ) -> Result {
+    // Without the lock of the port: a neighbour may take long to answer.
+    let device = port.attached(sleep)?;
+    let vector = received.sender(&device, port.number, sleep)?;
     port.with(sleep, |agents| {
-        let address = agents.usual.address_of_sender(received, sleep)?;
+        let address = agents.usual.address_of(&vector, sleep)?;
         let layout = layout(QP1, received.completion().pkey_index);
         let mut message = Message::new(address, &layout, sleep)?;
         fill(&mut message, header, data);

@@ -22,7 +22,7 @@ use crate::core::{
 ///
 /// # Invariants
 ///
-/// The device is there as long as the client has the identifier.
+/// The device is there as long as the client has the identifier, and as long as the module's object around this keeps it.
 #[repr(transparent)]
 pub struct IdBody(Opaque<ib_cm_id>);
 
@@ -88,11 +88,11 @@ impl IdBody {
         raw.device = device.as_raw();
         raw.local_id = local_id;
         raw.remote_cm_qpn = 1;
-        // INVARIANT: By the header a client destroys its identifiers before the device goes.
+        // INVARIANT: By the header a client destroys its identifiers before the device goes; the object of `ib_cm` has a use of it.
         Self(Opaque::new(raw))
     }
 
-    /// The device. Only as long as the client has the identifier.
+    /// The device. See the type's invariants.
     #[inline]
     pub fn device(&self) -> &Device {
         // SAFETY: By the type invariants; the member is constant.
