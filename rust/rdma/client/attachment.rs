@@ -163,17 +163,18 @@ impl<C: Client> registration::Client for Bridge<C> {
             }? Error),
             GFP_KERNEL,
         )?;
+        // The client that has been added is not told of a lack of memory.
+        let place = Counted::place()?;
         let attached = Attached(Use::new(&stay).ok_or(ENODEV)?);
         let added = C::add(&attached, sleep);
         drop(attached);
-        let entry = added.and_then(|data| {
-            let stay = stay.clone();
-            Counted::new(Entry { stay, data })
-        });
-        if entry.is_err() {
-            stay.uses.end(sleep);
+        match added {
+            Ok(data) => Ok(place.fill(Entry { stay, data })),
+            Err(error) => {
+                stay.uses.end(sleep);
+                Err(error)
+            }
         }
-        entry
     }
 
     fn remove(_device: &Device, entry: ARef<Self::Data>, sleep: &MaySleep) {

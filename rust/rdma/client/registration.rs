@@ -10,6 +10,7 @@
 
 use core::{
     marker::PhantomData,
+    mem::MaybeUninit,
     ptr::NonNull,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -71,7 +72,7 @@ pub trait Client: Sized + 'static {
 ///
 /// # Invariants
 ///
-/// The value was allocated by [`Self::new`].
+/// The value was allocated by [`Self::place`].
 pub struct Counted<T> {
     count: Refcount,
     value: T,
@@ -84,13 +85,32 @@ impl<T: Send + Sync> Counted<T> {
     ///
     /// `ENOMEM`.
     pub fn new(value: T) -> Result<ARef<Self>> {
-        let counted = Self {
+        Ok(Self::place()?.fill(value))
+    }
+
+    /// Allocates the memory of a value.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn place() -> Result<CountedPlace<T>> {
+        Ok(CountedPlace(KBox::new_uninit(GFP_KERNEL)?))
+    }
+}
+
+/// The memory of a reference-counted value.
+pub struct CountedPlace<T>(KBox<MaybeUninit<Counted<T>>>);
+
+impl<T: Send + Sync> CountedPlace<T> {
+    /// Puts the value there, with one reference.
+    pub fn fill(self, value: T) -> ARef<Counted<T>> {
+        let counted = Counted {
             count: Refcount::new(1),
             value,
         };
-        let counted = KBox::leak(KBox::new(counted, GFP_KERNEL)?);
+        let counted = KBox::leak(KBox::write(self.0, counted));
         // SAFETY: The result takes over the first reference.
-        Ok(unsafe { ARef::from_raw(NonNull::from(counted)) })
+        unsafe { ARef::from_raw(NonNull::from(counted)) }
     }
 }
 
