@@ -31,7 +31,7 @@ use rdma::{
         cma::{
             device::{group_address, igmp},
             event::{Datagram, Event, GroupContext},
-            handler::tell,
+            handler::inform,
             multicast::{self, Joins, Member},
         },
         iw::address::SockAddr,
@@ -99,10 +99,8 @@ fn tell_joined(id: &Arc<CmId>, mut event: Event<'_>, sleep: &MaySleep) {
     if look_up(id.state(), Input::Multicast).is_none() {
         return;
     }
-    if let Some(given_up) = tell(id, &mut event, &handling, sleep) {
+    if inform(id, &mut event, &handling, sleep) != 0 {
         kernel::pr_warn_once!("the handler of a group's event has failed\n");
-        // The client has the identifier on.
-        core::mem::forget(given_up.id);
     }
 }
 

@@ -33,6 +33,16 @@ use kernel_ext::entry::{FromC, IntoC};
 pub unsafe trait Body {
     /// The C structure.
     type C;
+
+    /// Notes that C has a reference to the object.
+    ///
+    /// # Safety
+    ///
+    /// C has just got it, and gives it back as an [`OwnedArg`] or by the result of a call.
+    unsafe fn given(&self) {}
+
+    /// Notes that C has given its reference up.
+    fn taken(&self) {}
 }
 
 /// A reference-counted object of the layer, to whose body C has pointers. [`embeds!`](crate::embeds) implements it.
@@ -150,7 +160,9 @@ unsafe impl<T: Embeds> FromC for OwnedArg<T> {
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
         // SAFETY: C has the reference from an `ArcOrErr`, and by the header the function takes it over.
-        Self(unsafe { Arc::from_raw(object_of(raw)) })
+        let object = unsafe { Arc::from_raw(object_of::<T>(raw)) };
+        object.body().taken();
+        Self(object)
     }
 }
 
@@ -164,7 +176,11 @@ impl<T: Embeds> IntoC for ArcOrErr<T> {
     fn into_c(self) -> Self::Raw {
         match self.0 {
             // C owns the reference until it comes back as `OwnedArg`.
-            Ok(object) => body_of(Arc::into_raw(object)),
+            Ok(object) => {
+                // SAFETY: It is given to C here.
+                unsafe { object.body().given() };
+                body_of(Arc::into_raw(object))
+            }
             Err(error) => error.to_ptr(),
         }
     }

@@ -22,22 +22,30 @@ use crate::{
 
 /// The handler lock of an identifier, which this task holds. Dropping it gives the lock up.
 #[must_use]
-pub struct Handling<'a>(#[expect(dead_code, reason = "it is dropped")] CMutexGuard<'a>);
+pub struct Handling<'a> {
+    body: &'a IdBody,
+    #[expect(dead_code, reason = "it is dropped")]
+    guard: CMutexGuard<'a>,
+}
 
 impl IdBody {
     /// Takes the handler lock.
     pub fn handling(&self, sleep: &MaySleep) -> Handling<'_> {
-        Handling(self.handler_mutex().lock(sleep))
+        Handling {
+            body: self,
+            guard: self.handler_mutex().lock(sleep),
+        }
     }
 
     /// Takes the handler lock of an identifier that is new, inside of that of its listener.
     pub fn handling_inside(&self, _listener: &Handling<'_>, _sleep: &MaySleep) -> Handling<'_> {
         let mutex = self.handler_mutex();
         // SAFETY: The mutex is initialised, and the token proves that the context may sleep; the guard is for the lock that was taken.
-        Handling(unsafe {
+        let guard = unsafe {
             bindings::cma_lock_nested(mutex.as_raw());
             mutex.assume_locked()
-        })
+        };
+        Handling { body: self, guard }
     }
 
     /// Takes the handler lock for C, which gives it back as an [`UnlockArg`].
@@ -66,7 +74,10 @@ unsafe impl<'a, T: Embeds<Body = IdBody>> FromC for InHandler<'a, T> {
             let body: &'a IdBody = &*raw.cast();
             Self {
                 id: Borrowed::from_c(raw),
-                handling: ManuallyDrop::new(Handling(body.handler_mutex().assume_locked())),
+                handling: ManuallyDrop::new(Handling {
+                    body,
+                    guard: body.handler_mutex().assume_locked(),
+                }),
             }
         }
     }
@@ -97,7 +108,10 @@ unsafe impl<'a> FromC for UnlockArg<'a> {
         // has locked it, and gives that up here.
         unsafe {
             let body: &'a IdBody = &*raw.cast();
-            Self(Handling(body.handler_mutex().assume_locked()))
+            Self(Handling {
+                body,
+                guard: body.handler_mutex().assume_locked(),
+            })
         }
     }
 }
@@ -110,25 +124,41 @@ pub struct GivenUp<T> {
     pub code: c_int,
 }
 
-/// Tells an event to the client of an identifier. If its handler returns an error it gives the identifier up.
+/// Tells an event to the client of an identifier, which has the identifier on. The result is that of its handler; 0 if there is none, or
+/// if the lock is that of another identifier.
+pub fn inform<T: Embeds<Body = IdBody>>(
+    this: &Arc<T>,
+    event: &mut Event<'_>,
+    handling: &Handling<'_>,
+    _sleep: &MaySleep,
+) -> c_int {
+    if !core::ptr::eq(handling.body, this.body()) {
+        return 0;
+    }
+    let raw = c_pointer(this);
+    // SAFETY: The structure is valid. The client may change its handler in a handler, and does not while events are told.
+    let handler = unsafe { (&raw const (*raw).event_handler).read_volatile() };
+    let Some(handler) = handler else { return 0 };
+    // SAFETY: By the header the client's handler is called so, in process context.
+    unsafe { handler(raw, event.as_raw()) }
+}
+
+/// Tells an event to the client of an identifier. If its handler returns an error it gives the identifier up. The rest is as for
+/// [`inform`].
 #[must_use]
 pub fn tell<T: Embeds<Body = IdBody>>(
     this: &Arc<T>,
     event: &mut Event<'_>,
-    _handling: &Handling<'_>,
-    _sleep: &MaySleep,
+    handling: &Handling<'_>,
+    sleep: &MaySleep,
 ) -> Option<GivenUp<T>> {
-    let raw = c_pointer(this);
-    // SAFETY: The structure is valid. The client may change its handler in a handler, and does not while events are told.
-    let handler = unsafe { (&raw const (*raw).event_handler).read_volatile() }?;
-    // SAFETY: By the header the client's handler is called so, in process context.
-    let code = unsafe { handler(raw, event.as_raw()) };
-    if code == 0 {
+    let code = inform(this, event, handling, sleep);
+    if code == 0 || !this.body().take_from_client() {
         return None;
     }
-    // SAFETY: By the header a client whose handler returns an error does not use the identifier any more, so that the reference that it
-    // has had from `offer` or from the exported function is given up here, once.
-    let id = unsafe { OwnedArg::from_c(raw) }.0;
+    // SAFETY: By the header a client whose handler returns an error does not use the identifier any more. It has had a reference, from
+    // `offer` or from the exported function, which is taken here, once.
+    let id = unsafe { OwnedArg::from_c(c_pointer(this)) }.0;
     Some(GivenUp { id, code })
 }
 
@@ -140,7 +170,8 @@ pub fn offer<T: Embeds<Body = IdBody>>(
     handling: &Handling<'_>,
     sleep: &MaySleep,
 ) -> Option<GivenUp<T>> {
-    // The client has it, until it comes back.
     forget(this.clone());
+    // SAFETY: The client has the reference that was just counted, until it comes back.
+    unsafe { this.body().given() };
     tell(this, event, handling, sleep)
 }

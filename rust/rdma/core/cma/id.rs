@@ -79,7 +79,8 @@ struct Owned {
 ///
 /// # Invariants
 ///
-/// The structure is initialised. Its pointers are null, or those of `owned` and `net`.
+/// The structure is initialised. Its pointers are null, or those of `owned` and `net`. While `has_client` is set C has a reference to the
+/// identifier.
 #[pin_data(PinnedDrop)]
 #[repr(C)]
 pub struct IdBody {
@@ -89,6 +90,7 @@ pub struct IdBody {
     owned: SpinLockIrq<Owned>,
     net: NetRef,
     is_untracked: AtomicBool,
+    has_client: AtomicBool,
 }
 
 // SAFETY: Members that change are written as numbers that have no invalid value; the rest belongs to C alone, or to a lock.
@@ -99,6 +101,15 @@ unsafe impl Sync for IdBody {}
 // SAFETY: The structure begins with a `rdma_id_private`, and that with an `rdma_cm_id`.
 unsafe impl Body for IdBody {
     type C = rdma_cm_id;
+
+    unsafe fn given(&self) {
+        // INVARIANT: By the safety requirements.
+        self.has_client.store(true, Ordering::Release);
+    }
+
+    fn taken(&self) {
+        self.has_client.store(false, Ordering::Relaxed);
+    }
 }
 
 /// The client's handler of events, and the context that it finds in the identifier.
@@ -197,12 +208,13 @@ impl IdBody {
             records: None,
             services: None,
         };
-        // INVARIANT: The pointers are null but for the namespace.
+        // INVARIANT: The pointers are null but for the namespace, and C has no reference.
         pin_init!(Self {
             raw <- Opaque::ffi_init(fill),
             owned <- new_spinlock_irq!(owned, "IdBody::owned"),
             net,
             is_untracked: AtomicBool::new(false),
+            has_client: AtomicBool::new(false),
         })
     }
 
@@ -219,6 +231,11 @@ impl IdBody {
     pub(super) fn source(&self) -> *mut bindings::__kernel_sockaddr_storage {
         // SAFETY: The structure is a member of `self`; the place is only computed.
         unsafe { member!(self, id.route.addr.src_addr) }
+    }
+
+    /// Whether the client has had a reference, which is the caller's from now on.
+    pub(super) fn take_from_client(&self) -> bool {
+        self.has_client.swap(false, Ordering::AcqRel)
     }
 
     /// The handler lock.
