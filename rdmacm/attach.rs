@@ -28,7 +28,7 @@ use crate::{
     address::gid_of,
     devices::Dev,
     id::{Bound, CmId},
-    tables::{self, key, Entry, Tables},
+    tables::{self, Entry, Tables},
 };
 
 /// `ARPHRD_ETHER`.
@@ -46,20 +46,27 @@ const NO_LINK: u16 = 0xfffe;
 pub(crate) fn attach(entry: &mut Entry, id: &Arc<CmId>, port: u32) -> Result {
     let registered = entry.device.try_get().ok_or(ENODEV)?;
     let device = entry.device.another().ok_or(ENODEV)?;
+    let number = entry.count;
     entry
         .ids
-        .try_create_and_insert(key(id), id.clone(), GFP_KERNEL)?;
+        .try_create_and_insert(number, id.clone(), GFP_KERNEL)?;
+    entry.count = number.wrapping_add(1);
     let bound = Bound {
         dev: entry.dev.clone(),
         device,
         port,
+        number,
     };
     let old = id.with(|inner| {
         inner.gid_type = entry.dev.gid_type(port);
         inner.bound.replace(bound)
     });
+    let again = old
+        .as_ref()
+        .filter(|old| Arc::ptr_eq(&old.dev, &entry.dev))
+        .and_then(|old| entry.ids.remove(&old.number));
     id.body.set_port(port);
-    drop((old, id.body.set_device(Some(registered))));
+    drop((again, old, id.body.set_device(Some(registered))));
     Ok(())
 }
 
@@ -71,7 +78,7 @@ pub(crate) fn release(id: &Arc<CmId>, sleep: &MaySleep) {
     };
     let listed = tables
         .entry(&bound.dev)
-        .and_then(|entry| entry.ids.remove(&key(id)));
+        .and_then(|entry| entry.ids.remove(&bound.number));
     let device = id.body.set_device(None);
     let sgid = id.body.set_sgid(None);
     drop(tables);

@@ -45,6 +45,7 @@ impl Client for Cma {
             dev: dev.clone(),
             device: device.another().ok_or(ENODEV)?,
             ids: RBTree::new(),
+            count: 0,
             is_leaving: false,
         };
         let listening = {

@@ -111,6 +111,8 @@ pub(crate) struct Bound {
     pub(crate) dev: Arc<Dev>,
     pub(crate) device: Attached,
     pub(crate) port: u32,
+    /// Which of the identifiers of the device it is.
+    pub(crate) number: u64,
 }
 
 impl Bound {
@@ -120,6 +122,7 @@ impl Bound {
             dev: self.dev.clone(),
             device: self.device.another()?,
             port: self.port,
+            number: self.number,
         })
     }
 }
@@ -288,6 +291,11 @@ impl CmId {
     /// A use of its device, if it has one.
     pub(crate) fn bound(&self) -> Option<Bound> {
         self.inner.lock().bound.as_ref()?.another()
+    }
+
+    /// Which of the identifiers of its device it is, if it has one.
+    pub(crate) fn number(&self) -> Option<u64> {
+        Some(self.inner.lock().bound.as_ref()?.number)
     }
 
     /// A use of its device.

@@ -26,7 +26,7 @@ use crate::{
     id::{CmId, New},
     ports,
     resolve::service_of,
-    tables::{self, key, Anywhere, Entry},
+    tables::{self, Anywhere, Entry},
 };
 
 /// Listens. `backlog` peers may wait.
@@ -146,7 +146,7 @@ fn anywhere(id: &Arc<CmId>, sleep: &MaySleep) -> Result {
         // It is destroyed here alone, even if its device goes meanwhile.
         let listed = to_destroy
             .as_ref()
-            .and_then(|left| entry.ids.remove(&key(left)));
+            .and_then(|left| entry.ids.remove(&left.number()?));
         drop(listed);
         left = to_destroy;
         match made {

@@ -34,7 +34,10 @@ static_lock! {
 pub(crate) struct Entry {
     pub(crate) dev: Arc<Dev>,
     pub(crate) device: Attached,
-    pub(crate) ids: RBTree<usize, Arc<CmId>>,
+    /// The identifiers, the oldest first.
+    pub(crate) ids: RBTree<u64, Arc<CmId>>,
+    /// How many identifiers have come.
+    pub(crate) count: u64,
     /// It is being removed: nobody finds it any more by an address.
     pub(crate) is_leaving: bool,
 }
