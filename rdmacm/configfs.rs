@@ -4,7 +4,7 @@
 //!
 //! C headers: `include/linux/configfs.h`, `include/rdma/ib_cache.h`.
 
-use core::fmt::Write;
+use core::{fmt::Write, num::IntErrorKind};
 
 use cm_rules::path::{GidType, GidTypes};
 use kernel::{prelude::*, sync::Arc};
@@ -51,14 +51,27 @@ fn line(bytes: &[u8]) -> &[u8] {
 }
 
 /// A number of 8 bits: octal behind `0`, hexadecimal behind `0x`, else decimal, as `kstrtou8()` reads it.
-fn number(text: &[u8]) -> Option<u8> {
+///
+/// # Errors
+///
+/// `EINVAL` for what is no number, `ERANGE` for one above 255.
+fn number(text: &[u8]) -> Result<u8> {
     let text = text.strip_prefix(b"+").unwrap_or(text);
     let (digits, radix) = match text {
         [b'0', b'x' | b'X', digits @ ..] => (digits, 16),
         [b'0', digits @ ..] if !digits.is_empty() => (digits, 8),
         digits => (digits, 10),
     };
-    u8::from_str_radix(core::str::from_utf8(digits).ok()?, radix).ok()
+    let digits = core::str::from_utf8(digits).map_err(|_| EINVAL)?;
+    // Only one sign may be in front of it.
+    if digits.starts_with('+') {
+        return Err(EINVAL);
+    }
+    let value = u64::from_str_radix(digits, radix).map_err(|error| match error.kind() {
+        IntErrorKind::PosOverflow => ERANGE,
+        _ => EINVAL,
+    })?;
+    u8::try_from(value).map_err(|_| ERANGE)
 }
 
 /// Calls `f` with a device, by its name.
@@ -130,7 +143,7 @@ fn show_tos(name: &CStr, port: u32, text: &mut dyn Write, sleep: &MaySleep) -> R
 }
 
 fn store_tos(name: &CStr, port: u32, bytes: &[u8], sleep: &MaySleep) -> Result {
-    let tos = number(line(bytes)).ok_or(EINVAL)?;
+    let tos = number(line(bytes))?;
     with_port(name, port, sleep, |_, dev| {
         dev.set_tos(port, tos);
         Ok(())

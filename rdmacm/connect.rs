@@ -426,6 +426,7 @@ pub(crate) fn notify(id: &CmId, event: u32) -> Result {
     let bound = id.device()?;
     match bound.device.node_type() {
         RDMA_NODE_IB_CA => id.lower.notify(event).ok_or(EINVAL)?,
-        _ => Ok(()),
+        _ if id.lower.is_some() => Ok(()),
+        _ => Err(EINVAL),
     }
 }

@@ -37,8 +37,13 @@ pub enum Lower<T: ib::Receiver + iw::Receiver> {
     Iw(IwCm<T>),
 }
 
-/// The identifier of `ib_cm` that may be notified.
-struct Notified(NonNull<ib_cm_id>);
+/// What is there, for whoever must not sleep.
+enum Notified {
+    /// The identifier of `ib_cm` that may be notified.
+    Ib(NonNull<ib_cm_id>),
+    /// Another.
+    Other,
+}
 
 // SAFETY: Identifiers may be used from any thread.
 unsafe impl Send for Notified {}
@@ -70,12 +75,12 @@ impl<T: ib::Receiver + iw::Receiver> Slot<T> {
         let old = self.take(sleep);
         let mut cm = self.cm.lock();
         let notified = match &lower {
-            Lower::Ib(ib) => Some(Notified(ib.as_raw())),
-            _ => None,
+            Lower::Ib(ib) => Notified::Ib(ib.as_raw()),
+            _ => Notified::Other,
         };
         let raced = cm.replace(lower);
         // INVARIANT: It was just put there.
-        *self.notified.lock() = notified;
+        *self.notified.lock() = Some(notified);
         drop(cm);
         old.or(raced)
     }
@@ -95,10 +100,19 @@ impl<T: ib::Receiver + iw::Receiver> Slot<T> {
     /// Tells `ib_cm` of an event of the queue pair. `None` if there is no connection of `ib_cm`. Any context.
     pub fn notify(&self, event: u32) -> Option<Result> {
         let notified = self.notified.lock();
-        let id = notified.as_ref()?.0.as_ptr();
+        let Notified::Ib(id) = notified.as_ref()? else {
+            return None;
+        };
         // SAFETY: By the type invariants the identifier is there: who takes it out waits for the lock. The function may be called in any
         // context.
-        Some(to_result(unsafe { bindings::ib_cm_notify(id, event) }))
+        Some(to_result(unsafe {
+            bindings::ib_cm_notify(id.as_ptr(), event)
+        }))
+    }
+
+    /// Whether something is there. Any context.
+    pub fn is_some(&self) -> bool {
+        self.notified.lock().is_some()
     }
 
     /// The identifier of `iw_cm`, for the client.
