@@ -50,7 +50,6 @@ use rdma_cma::lower::Slot;
 use crate::{
     address::{error, to_raw},
     devices::Dev,
-    neighbours,
 };
 
 /// An identifier.
@@ -127,6 +126,9 @@ impl Bound {
     }
 }
 
+/// The place of an identifier among those with a next hop: a net device, an address of 4 bytes or 16, and its number.
+pub(crate) type NextHop = (u32, u8, [u8; 16], usize);
+
 /// What of an identifier changes.
 pub(crate) struct Inner {
     pub(crate) state: State,
@@ -143,7 +145,7 @@ pub(crate) struct Inner {
     pub(crate) backlog: c_int,
     pub(crate) query: Option<Query>,
     /// By what it is among those that have a neighbour.
-    pub(crate) noted: Option<neighbours::Key>,
+    pub(crate) noted: Option<NextHop>,
 }
 
 /// What a client may set.

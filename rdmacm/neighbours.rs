@@ -16,17 +16,17 @@ use kernel::{
 };
 use kernel_ext::{net::resolve::HardwareAddress, static_lock::static_lock};
 
-use crate::{id::CmId, tables::key};
-
-/// A net device and an address, of 4 bytes or 16, and the number of an identifier.
-pub(crate) type Key = (u32, u8, [u8; 16], usize);
+use crate::{
+    id::{CmId, NextHop},
+    tables::key,
+};
 
 static_lock! {
     /// The identifiers.
-    static NEIGHBOURS: SpinLockIrq<Option<RBTree<Key, Arc<CmId>>>> = None;
+    static NEIGHBOURS: SpinLockIrq<Option<RBTree<NextHop, Arc<CmId>>>> = None;
 }
 
-fn key_of(net_device: u32, address: &Ip, id: usize) -> Key {
+fn key_of(net_device: u32, address: &Ip, id: usize) -> NextHop {
     let mut bytes = [0; 16];
     let (length, from): (u8, &[u8]) = match address {
         Ip::V4(address) => (4, address),
@@ -38,7 +38,7 @@ fn key_of(net_device: u32, address: &Ip, id: usize) -> Key {
     (net_device, length, bytes, id)
 }
 
-fn key_of_id(id: &Arc<CmId>) -> Option<Key> {
+fn key_of_id(id: &Arc<CmId>) -> Option<NextHop> {
     let address = id.ends().1?.ip()?;
     let net_device = id.body.net_device().unsigned_abs();
     Some(key_of(net_device, &address, key(id)))
