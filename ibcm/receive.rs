@@ -43,21 +43,15 @@ pub(crate) fn message(port: &Arc<Port>, received: Received, sleep: &MaySleep) {
     };
     port.count(Group::Received, header.attribute, 1);
     // What a peer gets for a message that cannot be taken is decided below; an error is that there is no memory, and it asks again.
+    let incoming = |received| Incoming {
+        port,
+        received,
+        header,
+        data,
+    };
     let _ = match header.attribute {
-        Attribute::Req => Incoming {
-            port,
-            received,
-            header,
-            data,
-        }
-        .request(sleep),
-        Attribute::SidrReq => Incoming {
-            port,
-            received,
-            header,
-            data,
-        }
-        .resolution(sleep),
+        Attribute::Req => incoming(received).request(sleep),
+        Attribute::SidrReq => incoming(received).resolution(sleep),
         attribute => match find(attribute, &data) {
             Some(id) => {
                 let _ = id.post(Entry::Message(attribute, received, port.clone()));
@@ -231,22 +225,13 @@ impl Incoming<'_> {
             }
         }
         let made = self.make(&req, &number, sleep);
-        let forget = || {
-            tables::with(|tables| {
-                tables.forget(number.0, &remote);
-                Ok(())
-            })
-        };
         match made {
             Ok((id, offer)) => {
                 id.with(sleep, |inner| {
                     inner.admitted = Some(remote);
                     inner.drive(&id, Input::Req, &With::default(), sleep)
                 })?;
-                tables::with(|tables| {
-                    tables.publish(number.0, &id);
-                    Ok(())
-                })?;
+                tables::change(|tables| tables.publish(number.0, &id));
                 number.keep();
                 let port = self.port.clone();
                 hand_over(
@@ -257,7 +242,7 @@ impl Incoming<'_> {
                 Ok(())
             }
             Err(reason) => {
-                let _ = forget();
+                tables::change(|tables| tables.forget(number.0, &remote));
                 reason.map_or(Ok(()), |reason| self.refuse(&req, reason, sleep))
             }
         }
@@ -373,14 +358,9 @@ impl Incoming<'_> {
             self.port.count(Group::Duplicates, Attribute::SidrReq, 1);
             return Ok(());
         }
-        let forget = || {
-            tables::with(|tables| {
-                tables.forget_sidr(&key);
-                Ok(())
-            })
-        };
+        let forget = || tables::change(|tables| tables.forget_sidr(&key));
         let Ok(listener) = self.listener(req.serviceid, sleep) else {
-            forget()?;
+            forget();
             return self.no_service(&req, sleep);
         };
         let body = listener.body.for_request(number.0.to_be());
@@ -396,18 +376,13 @@ impl Incoming<'_> {
         let made = Arc::new(av, GFP_KERNEL)
             .map_err(Error::from)
             .and_then(|av| Ok((av, CmId::new(body, connection, Some(device))?)));
-        let (av, id) = made.inspect_err(|_| {
-            let _ = forget();
-        })?;
+        let (av, id) = made.inspect_err(|_| forget())?;
         id.with(sleep, |inner| {
             inner.av = Some(av);
             inner.sidr = Some(key);
             inner.drive(&id, Input::SidrReq, &With::default(), sleep)
         })?;
-        tables::with(|tables| {
-            tables.publish(number.0, &id);
-            Ok(())
-        })?;
+        tables::change(|tables| tables.publish(number.0, &id));
         number.keep();
         let offer = Offer {
             listener,

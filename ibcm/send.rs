@@ -10,6 +10,7 @@ use ib_cm_protocol::{
     field::{Data, Room, DATA_SIZE},
     messages::{self, Attribute, Drep, Rtu, CLASS_VERSION, MGMT_CLASS},
     reject::Reason,
+    remote::{Remote, SidrKey},
     states::{Event, Input, Refusal},
     time,
 };
@@ -150,8 +151,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) alternate: &'a mut Option<Arc<Av>>,
     pub(crate) pending: &'a mut Option<Arc<rdma::client::mad::Pending>>,
     pub(crate) serial: &'a mut u64,
-    pub(crate) admitted: &'a mut Option<ib_cm_protocol::remote::Remote>,
-    pub(crate) sidr: &'a mut Option<ib_cm_protocol::remote::SidrKey>,
+    pub(crate) admitted: &'a mut Option<Remote>,
+    pub(crate) sidr: &'a mut Option<SidrKey>,
 }
 
 /// What an input comes with, beside the connection.
@@ -316,6 +317,13 @@ impl Doing<'_> {
             Ok(())
         })
     }
+
+    /// Takes the peer out of the tables.
+    fn take_admitted(&mut self) -> Option<Remote> {
+        let remote = self.parts.admitted.take()?;
+        tables::change(|tables| tables.forget(self.id.number(), &remote));
+        Some(remote)
+    }
 }
 
 impl Effects for Doing<'_> {
@@ -373,22 +381,12 @@ impl Effects for Doing<'_> {
     }
 
     fn forget(&mut self) {
-        if let Some(remote) = self.parts.admitted.take() {
-            let _ = tables::with(|tables| {
-                tables.forget(self.id.number(), &remote);
-                Ok(())
-            });
-        }
+        self.take_admitted();
     }
 
     fn timewait(&mut self, milliseconds: u32) {
-        if let Some(remote) = self.parts.admitted.take() {
-            let number = self.id.number();
-            let _ = tables::with(|tables| {
-                tables.forget(number, &remote);
-                Ok(())
-            });
-            timewait::begin(number, remote, milliseconds);
+        if let Some(remote) = self.take_admitted() {
+            timewait::begin(self.id.number(), remote, milliseconds);
         }
     }
 
@@ -396,10 +394,7 @@ impl Effects for Doing<'_> {
 
     fn forget_sidr(&mut self) {
         if let Some(key) = self.parts.sidr.take() {
-            let _ = tables::with(|tables| {
-                tables.forget_sidr(&key);
-                Ok(())
-            });
+            tables::change(|tables| tables.forget_sidr(&key));
         }
     }
 

@@ -114,6 +114,13 @@ pub(crate) fn with<R>(f: impl FnOnce(&mut Tables) -> Result<R>) -> Result<R> {
     f(TABLES.lock().as_mut().ok_or(ENODEV)?)
 }
 
+/// Changes the tables. Nothing is done while the module is not there.
+pub(crate) fn change(f: impl FnOnce(&mut Tables)) {
+    if let Some(tables) = TABLES.lock().as_mut() {
+        f(tables);
+    }
+}
+
 /// The place of a listener.
 fn service_of(device: &Device, service: ServiceId) -> (usize, ServiceId) {
     (core::ptr::from_ref(device) as usize, service)

@@ -52,10 +52,7 @@ impl SleepableWork for Waiting {
 
 /// Ends all waits, and lets none begin, when the module goes.
 pub(crate) fn end_all(sleep: &MaySleep) {
-    let _ = tables::with(|tables| {
-        tables.end_waiting();
-        Ok(())
-    });
+    tables::change(|tables| tables.end_waiting());
     while let Ok(Some(waiting)) = tables::with(|tables| Ok(tables.any_waiting())) {
         delayed::cancel_sync(&waiting, sleep);
         let ended = tables::with(|tables| Ok(tables.end_wait(waiting.serial)));
