@@ -195,10 +195,10 @@ impl Joins for OnInfiniBand {
 }
 
 /// A group on InfiniBand that an identifier has joined.
-struct Joined(Mutex2);
+struct Joined(Kept);
 
 /// The membership, until it is left.
-type Mutex2 = Pin<KBox<Mutex<Option<multicast::Membership<OnInfiniBand>>>>>;
+type Kept = Pin<KBox<Mutex<Option<multicast::Membership<OnInfiniBand>>>>>;
 
 impl Leaves for Joined {
     fn leave(&self, _id: &CmId, _sleep: &MaySleep) {
@@ -269,7 +269,6 @@ pub(crate) fn join(
     }
     let address = address.as_ref().and_then(parse).ok_or(EAFNOSUPPORT)?;
     let wanted = (&address, join_state);
-    id.groups.lock().reserve(1, GFP_KERNEL)?;
     let joined = if bound.device.is_roce(bound.port) {
         join_ethernet(id, &bound, wanted, context, sleep)?
     } else if has_sa(&bound.device, bound.port) {
@@ -278,14 +277,12 @@ pub(crate) fn join(
         return Err(ENOSYS);
     };
     let mut groups = id.groups.lock();
-    // Another call may have taken the place.
     if let Err(error) = groups.reserve(1, GFP_KERNEL) {
         drop(groups);
         joined.leave(id, sleep);
         return Err(error.into());
     }
-    let group = Membership { address, joined };
-    groups.push(group, GFP_KERNEL)?;
+    let _ = groups.push_within_capacity(Membership { address, joined });
     Ok(())
 }
 

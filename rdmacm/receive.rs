@@ -382,12 +382,10 @@ fn new_peer(
         if let Some(alternate) = alternate {
             paths.push(alternate.duplicate(), GFP_KERNEL)?;
         }
-        let records = Records {
-            paths,
-            inbound: None,
-            outbound: None,
-        };
-        drop(peer.body.set_records(Some(KBox::new(records, GFP_KERNEL)?)));
+        drop(
+            peer.body
+                .set_records(Some(KBox::new(Records::new(paths), GFP_KERNEL)?)),
+        );
     }
     set_source(&peer, request, found, &local, primary, sleep)?;
     if let Some(primary) = primary {

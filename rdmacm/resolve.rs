@@ -18,15 +18,14 @@ use kernel_ext::{
     bindings::{
         rdma_ucm_ib_service, IB_PATH_GMP, IB_PATH_INBOUND, IB_PATH_OUTBOUND, RDMA_NETWORK_IPV4,
         RDMA_NETWORK_IPV6, RDMA_NETWORK_ROCE_V1, RDMA_USER_CM_IB_SERVICE_FLAG_ID,
-        RDMA_USER_CM_IB_SERVICE_FLAG_NAME, SA_PATH_REC_TYPE_IB, SA_PATH_REC_TYPE_ROCE_V1,
-        SA_PATH_REC_TYPE_ROCE_V2,
+        RDMA_USER_CM_IB_SERVICE_FLAG_NAME,
     },
     error::{EAFNOSUPPORT, ENOSYS, EOPNOTSUPP},
 };
 use rdma::{
     core::{
         cma::{
-            device::{gid_types, service_level, set_ethernet, EthernetPath},
+            device::{gid_types, service_level},
             id::Records,
             query::{ask_path, ask_service, PathAsker, PathQuestion, ServiceAnswer, ServiceAsker},
             resolve::{self, Resolution, Resolves},
@@ -220,18 +219,15 @@ fn begin_route(id: &Arc<CmId>, timeout_ms: usize, sleep: &MaySleep) -> Result {
 fn set_path(id: &CmId, path: Path) -> Result {
     let mut paths = KVec::new();
     paths.push(path, GFP_KERNEL)?;
-    let records = Records {
-        paths,
-        inbound: None,
-        outbound: None,
-    };
-    let old = id.body.set_records(Some(KBox::new(records, GFP_KERNEL)?));
-    drop(old);
+    drop(
+        id.body
+            .set_records(Some(KBox::new(Records::new(paths), GFP_KERNEL)?)),
+    );
     Ok(())
 }
 
-/// The kind of GIDs of the route of an identifier.
-fn kind_of_route(id: &CmId, bound: &Bound) -> GidType {
+/// The kind of the path of an identifier: that of the GIDs of its route.
+fn kind_of_route(id: &CmId, bound: &Bound) -> PathKind {
     let network = id.body.network();
     let over_ip = matches!(network, RDMA_NETWORK_IPV4 | RDMA_NETWORK_IPV6);
     let by_network = match network {
@@ -241,7 +237,11 @@ fn kind_of_route(id: &CmId, bound: &Bound) -> GidType {
     };
     let kinds = GidTypes(gid_types(&bound.device, bound.port));
     let own = id.with(|inner| inner.gid_type);
-    route_gid_type(over_ip, kinds, own, by_network)
+    match route_gid_type(over_ip, kinds, own, by_network) {
+        GidType::RoceV2 => PathKind::RoceV2,
+        GidType::RoceV1 => PathKind::RoceV1,
+        GidType::Ib => PathKind::Ib,
+    }
 }
 
 /// The Ethernet address of the next hop.
@@ -259,11 +259,7 @@ fn ethernet_path(id: &CmId, bound: &Bound) -> Result<Path> {
     let route_hops = u8::try_from(id.body.hop_limit()).unwrap_or(u8::MAX);
     let is_v2 = GidTypes(gid_types(&bound.device, bound.port)).has(GidType::RoceV2);
     let mut path = Path::new(&NewPath {
-        kind: match kind_of_route(id, bound) {
-            GidType::RoceV2 => PathKind::RoceV2,
-            GidType::RoceV1 => PathKind::RoceV1,
-            GidType::Ib => PathKind::Ib,
-        },
+        kind: kind_of_route(id, bound),
         sgid: gid_of(&source).unwrap_or_default(),
         dgid: gid_of(&destination).unwrap_or_default(),
         lids: (0, 0),
@@ -295,15 +291,7 @@ pub(crate) fn set_ib_path(id: &Arc<CmId>, mut path: Path) -> Result {
     let set = id.device().and_then(|bound| {
         if bound.device.is_roce(bound.port) {
             attach::net_device(id).ok_or(ENODEV)?;
-            let over = EthernetPath {
-                kind: match kind_of_route(id, &bound) {
-                    GidType::RoceV2 => SA_PATH_REC_TYPE_ROCE_V2,
-                    GidType::RoceV1 => SA_PATH_REC_TYPE_ROCE_V1,
-                    GidType::Ib => SA_PATH_REC_TYPE_IB,
-                },
-                dmac: next_hop(id),
-            };
-            set_ethernet(&mut path, &over);
+            path.set_ethernet(kind_of_route(id, &bound), next_hop(id));
         }
         set_path(id, path)
     });
@@ -342,11 +330,7 @@ fn ask_route(
 
 /// Keeps the paths of an answer.
 fn keep(id: &CmId, answer: &[Path]) -> Result {
-    let mut records = Records {
-        paths: KVec::new(),
-        inbound: None,
-        outbound: None,
-    };
+    let mut records = Records::new(KVec::new());
     for path in answer {
         let (flags, path) = (path.raw().flags, path.duplicate());
         if flags == 0 || flags & IB_PATH_GMP != 0 {
@@ -437,11 +421,11 @@ impl ServiceAsker for Job {
     }
 }
 
-/// Checks that an address of C has a family that identifiers have.
+/// Binds an identifier to an address of C.
 ///
 /// # Errors
 ///
-/// `EAFNOSUPPORT`.
+/// `EAFNOSUPPORT` for a family that identifiers do not have, and those of [`bind`].
 pub(crate) fn bind_addr(id: &Arc<CmId>, address: Option<SockAddr>, sleep: &MaySleep) -> Result {
     let address = parse(&address.ok_or(EINVAL)?).ok_or(EAFNOSUPPORT)?;
     bind(id, address, None, sleep)

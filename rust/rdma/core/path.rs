@@ -32,6 +32,16 @@ impl PathKind {
         matches!(self, Self::RoceV1 | Self::RoceV2)
     }
 
+    /// `enum sa_path_rec_type`.
+    fn as_raw(self) -> u32 {
+        match self {
+            Self::Ib => bindings::SA_PATH_REC_TYPE_IB,
+            Self::RoceV1 => bindings::SA_PATH_REC_TYPE_ROCE_V1,
+            Self::RoceV2 => bindings::SA_PATH_REC_TYPE_ROCE_V2,
+            Self::Opa => bindings::SA_PATH_REC_TYPE_OPA,
+        }
+    }
+
     /// The GID type of both ends: `enum ib_gid_type`.
     pub fn gid_type(self) -> u32 {
         match self {
@@ -78,12 +88,7 @@ impl Path {
     /// A path that can be used both ways, with the MTU, rate and life time that are named and no others. Its route is not resolved.
     pub fn new(new: &NewPath) -> Self {
         let mut raw: sa_path_rec = pin_init::zeroed();
-        raw.rec_type = match new.kind {
-            PathKind::Ib => bindings::SA_PATH_REC_TYPE_IB,
-            PathKind::RoceV1 => bindings::SA_PATH_REC_TYPE_ROCE_V1,
-            PathKind::RoceV2 => bindings::SA_PATH_REC_TYPE_ROCE_V2,
-            PathKind::Opa => bindings::SA_PATH_REC_TYPE_OPA,
-        };
+        raw.rec_type = new.kind.as_raw();
         raw.sgid = new.sgid.to_raw();
         raw.dgid = new.dgid.to_raw();
         raw.service_id = new.service_id;
@@ -179,6 +184,13 @@ impl Path {
                 .read()
         };
         self.kind().is_roce() && flag != 0
+    }
+
+    /// Lets a path be one over Ethernet, of this kind, whose next hop is known.
+    pub fn set_ethernet(&mut self, kind: PathKind, dmac: [u8; 6]) {
+        self.0.rec_type = kind.as_raw();
+        self.0.__bindgen_anon_1.roce.route_resolved = true;
+        self.0.__bindgen_anon_1.roce.dmac = dmac;
     }
 
     /// Marks the route as resolved, for RoCE.

@@ -6,13 +6,13 @@
 
 use core::ptr::null_mut;
 
-use kernel::{error::to_result, prelude::*, sync::aref::ARef};
+use kernel::{error::to_result, ffi::c_int, prelude::*, sync::aref::ARef};
 use kernel_ext::net::device::NetDevice;
-use rdma_bindings::{self as bindings, sa_path_rec};
+use rdma_bindings as bindings;
 
 use crate::{
     abi::gid::{owned_gid_attr, GidAttr},
-    core::{address_vector::AddressVector, iw::address::SockAddr, path::Path, Device},
+    core::{address_vector::AddressVector, iw::address::SockAddr, Device},
     Gid, MaySleep,
 };
 
@@ -59,8 +59,6 @@ pub fn gid_entry(device: &Device, port: u32, index: c_int) -> Result<ARef<GidAtt
     // SAFETY: The device is valid; the result is a counted reference, or an errno.
     unsafe { owned_gid_attr(bindings::rdma_get_gid_attr(device.as_raw(), port, index)) }
 }
-
-use kernel::ffi::c_int;
 
 /// The GID at an index of a port.
 pub fn gid_at(device: &Device, port: u32, index: c_int) -> Result<Gid> {
@@ -131,25 +129,6 @@ pub fn routes6(ndev: &NetDevice, remote: [u8; 16], local: [u8; 16]) -> bool {
 pub fn igmp(ndev: &NetDevice, group: [u8; 4], join: bool, _sleep: &MaySleep) -> bool {
     // SAFETY: The net device is valid, and the token proves that the context may sleep.
     unsafe { bindings::netdev_igmp(ndev.as_raw().cast(), u32::from_ne_bytes(group), join) }
-}
-
-/// What of a path over Ethernet the net device says.
-pub struct EthernetPath {
-    /// `enum sa_path_rec_type`.
-    pub kind: u32,
-    /// The Ethernet address of the next hop.
-    pub dmac: [u8; 6],
-}
-
-/// Lets a path be one over Ethernet whose next hop is known.
-pub fn set_ethernet(path: &mut Path, over: &EthernetPath) {
-    // SAFETY: The path is valid, and borrowed mutably; the kind is one of RoCE, for which these are the members of the union.
-    unsafe {
-        let raw: *mut sa_path_rec = path.as_raw();
-        (*raw).rec_type = over.kind;
-        (*raw).__bindgen_anon_1.roce.route_resolved = true;
-        (*raw).__bindgen_anon_1.roce.dmac = over.dmac;
-    }
 }
 
 /// The address of datagrams to a group over Ethernet, or on InfiniBand as far as its record says.

@@ -58,6 +58,17 @@ pub struct Records {
     pub outbound: Option<KBox<Path>>,
 }
 
+impl Records {
+    /// Paths that are the same in both directions.
+    pub fn new(paths: KVec<Path>) -> Self {
+        Self {
+            paths,
+            inbound: None,
+            outbound: None,
+        }
+    }
+}
+
 /// Records of services, as the subnet administrator has told them.
 pub struct Services(pub(super) KVec<sa_service_rec>);
 
@@ -454,12 +465,13 @@ impl IdBody {
 
     /// Lists the identifier among those of its device. Without a device, nothing is done.
     pub fn track(&self, _sleep: &MaySleep) {
-        let has_device = self.owned.lock().device.is_some();
+        // It stays during the call.
+        let device = self.shown_device();
         let is_new = !self.is_untracked.load(Ordering::Relaxed);
-        // SAFETY: The entry is initialised, and the identifier has a device, which the client of the core that calls this keeps. An entry
-        // that is listed is not listed again.
+        // SAFETY: The entry is initialised, and the identifier has a device, which `device` keeps. An entry that is listed is not listed
+        // again.
         unsafe {
-            if has_device && is_new && !(*self.as_raw()).res.valid {
+            if device.is_some() && is_new && !(*self.as_raw()).res.valid {
                 bindings::rdma_restrack_add(member!(self, res));
             }
         }
