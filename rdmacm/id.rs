@@ -126,8 +126,9 @@ impl Bound {
     }
 }
 
-/// The place of an identifier among those with a next hop: a net device, an address of 4 bytes or 16, and its number.
-pub(crate) type NextHop = (u32, u8, [u8; 16], usize);
+/// The place of an identifier among those with a next hop: a namespace and a net device of it, an address of 4 bytes or 16, and its
+/// number.
+pub(crate) type NextHop = ((u64, u32), u8, [u8; 16], usize);
 
 /// What of an identifier changes.
 pub(crate) struct Inner {

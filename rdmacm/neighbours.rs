@@ -26,7 +26,8 @@ static_lock! {
     static NEIGHBOURS: SpinLockIrq<Option<RBTree<NextHop, Arc<CmId>>>> = None;
 }
 
-fn key_of(net_device: u32, address: &Ip, id: usize) -> NextHop {
+/// `net_device` is the cookie of a namespace and an index in it: other namespaces have net devices of the same index.
+fn key_of(net_device: (u64, u32), address: &Ip, id: usize) -> NextHop {
     let mut bytes = [0; 16];
     let (length, from): (u8, &[u8]) = match address {
         Ip::V4(address) => (4, address),
@@ -41,7 +42,8 @@ fn key_of(net_device: u32, address: &Ip, id: usize) -> NextHop {
 fn key_of_id(id: &Arc<CmId>) -> Option<NextHop> {
     let address = id.ends().1?.ip()?;
     let net_device = id.body.net_device().unsigned_abs();
-    Some(key_of(net_device, &address, key(id)))
+    let net = id.body.net().cookie();
+    Some(key_of((net, net_device), &address, key(id)))
 }
 
 /// Notes an identifier whose route is known. Without memory it is not told of changes.
@@ -72,7 +74,7 @@ pub(crate) fn forget(id: &Arc<CmId>) {
 
 /// Calls `f` with the identifiers whose next hop was at another hardware address than this one. Any context; `f` must not sleep.
 pub(crate) fn for_each_elsewhere(
-    net_device: u32,
+    net_device: (u64, u32),
     address: &Ip,
     (hardware, length): (&HardwareAddress, usize),
     f: impl Fn(&Arc<CmId>),

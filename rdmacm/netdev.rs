@@ -63,7 +63,8 @@ impl NeighbourUpdate for Neighbours {
         };
         let hardware: (&HardwareAddress, usize) =
             (&neighbour.hardware, neighbour.hardware_len.into());
-        neighbours::for_each_elsewhere(neighbour.device, &address, hardware, neighbour_changed);
+        let net_device = (neighbour.net, neighbour.device);
+        neighbours::for_each_elsewhere(net_device, &address, hardware, neighbour_changed);
     }
 }
 

@@ -138,9 +138,9 @@ __rust_helper bool rust_helper_netdev_igmp(struct net_device *dev, __be32 group,
 	return in_dev;
 }
 
-/* What an event says of a neighbour: family, address, net device, hardware address. 0: it is no such event. */
+/* What an event says of a neighbour: family, address, namespace and net device, hardware address. 0: it is no such event. */
 __rust_helper int rust_helper_netevent_neighbour(unsigned long event, const void *of, void *address,
-						 int *ifindex, void *hardware, u8 *hardware_len)
+						 u64 *net, int *ifindex, void *hardware, u8 *hardware_len)
 {
 	const struct neighbour *neigh = of;
 
@@ -149,6 +149,7 @@ __rust_helper int rust_helper_netevent_neighbour(unsigned long event, const void
 	if (neigh->tbl->family != AF_INET && neigh->tbl->family != AF_INET6)
 		return 0;
 	memcpy(address, neigh->primary_key, neigh->tbl->family == AF_INET ? 4 : 16);
+	*net = dev_net(neigh->dev)->net_cookie;
 	*ifindex = neigh->dev->ifindex;
 	*hardware_len = min_t(u8, neigh->dev->addr_len, MAX_ADDR_LEN);
 	memcpy(hardware, neigh->ha, *hardware_len);

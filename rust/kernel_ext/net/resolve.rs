@@ -182,7 +182,9 @@ pub type NeighbourRegistration<T> = NotifierBlock<NetEvents<T>>;
 pub struct Neighbour {
     /// Its address.
     pub address: IpAddress,
-    /// The index of the net device.
+    /// The cookie of the namespace, see [`NetNamespace::cookie`].
+    pub net: u64,
+    /// The index of the net device in that.
     pub device: u32,
     /// Its hardware address.
     pub hardware: HardwareAddress,
@@ -207,7 +209,7 @@ unsafe impl<T: NeighbourUpdate> Chain for Updates<T> {
     const UNREGISTER: Change = bindings::netevent_unregister;
 
     unsafe fn notify(listener: &T, event: c_ulong, of: *mut c_void) {
-        let (mut address, mut index, mut hardware_len) = ([0u8; 16], 0, 0);
+        let (mut address, mut net, mut index, mut hardware_len) = ([0u8; 16], 0, 0, 0);
         let mut hardware = HardwareAddress::default();
         // SAFETY: By the safety requirements; there is room for any address.
         let family = unsafe {
@@ -215,6 +217,7 @@ unsafe impl<T: NeighbourUpdate> Chain for Updates<T> {
                 event,
                 of,
                 address.as_mut_ptr().cast(),
+                &mut net,
                 &mut index,
                 hardware.as_mut_ptr().cast(),
                 &mut hardware_len,
@@ -227,6 +230,7 @@ unsafe impl<T: NeighbourUpdate> Chain for Updates<T> {
         };
         listener.updated(&Neighbour {
             address,
+            net,
             device: index.unsigned_abs(),
             hardware,
             hardware_len,

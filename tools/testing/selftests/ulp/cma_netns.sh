@@ -39,6 +39,31 @@ both() {
 	return $status
 }
 
+# A client waits for an answer, and a neighbour of the same address changes in a third namespace, whose net device has the same index.
+other_neighbour() {
+	local device index client status=0
+	device=$(netdev B)
+	index=$(on B cat "/sys/class/net/$device/ifindex")
+	on_exec B ucmatose -s 10.0.0.99 -c 1 > $log.other 2>&1 &
+	client=$!
+	on B ip neigh replace 10.0.0.99 lladdr 02:00:00:00:00:99 nud permanent dev "$device"
+	retry 10 eval 'rdma resource show cm_id | grep -q "dst-addr 10.0.0.99"'
+	ip netns add C && ip netns add D
+	ip -n C link add "$device" index "$index" type veth peer name other netns D
+	ip -n C link set "$device" up
+	ip -n C neigh add 10.0.0.99 lladdr 02:00:00:00:00:98 nud permanent dev "$device"
+	ip -n C neigh del 10.0.0.99 dev "$device"
+	ip netns del C && ip netns del D
+	sleep 1
+	cat $log.other
+	! grep UNREACHABLE $log.other && kill -0 $client || status=1
+	on B ip neigh replace 10.0.0.99 lladdr 02:00:00:00:00:97 nud permanent dev "$device"
+	retry 5 grep UNREACHABLE $log.other || status=1
+	dies $client
+	on B ip neigh del 10.0.0.99 dev "$device"
+	return $status
+}
+
 # Programs connect without end in both directions, until they are killed.
 traffic() {
 	pids=()
@@ -135,6 +160,7 @@ run "host shared" A
 check "the tests go" modprobe -r $module
 
 check "one port in each namespace" both
+known_on rdma_cm "a neighbour of another namespace changes" other_neighbour
 check "links go under those who connect, $rounds times" links_go
 check "connections work" works
 check "the driver goes under them, $rounds times" driver_goes
