@@ -13,9 +13,9 @@ TESTING = REPO / "tools/testing"
 # `# rows long: …` those that it proves in a long run alone, on the first of its kernels.
 HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows(?: \w+)?|timeout|guests|mix|mixes|kernels|provokes|allows|long|when|smoke|image|packages): *(.*)$", re.MULTILINE)
 
-# Mixes of our modules and stock ones, by name. Besides the default one, which has all that are ours, tests that say
-# `mixes: all` run in the first one, `mixes: every` in each, `mixes: long` in each, but in a long run alone; of these, those that
-# have the modules which a test needs to be ours. Any other mix: make check MIX="…".
+# Mixes of our modules and stock ones, by name. Besides the default one, which has all that are ours, a test runs in those that its line
+# `mixes:` names (`all`: the first one), `mixes: long` in none; in a long run each test with such a line runs in every mix. Of these, those
+# that have the modules which a test needs to be ours. Any other mix: make check MIX="…".
 MIXES = {
     "ib_core": ("ib_core",),
     "rdma_rxe": ("rdma_rxe",),
@@ -28,7 +28,7 @@ MIXES = {
     "ib_core+rdma_rxe": ("ib_core", "rdma_rxe"),
     "ib_core+ib_uverbs": ("ib_core", "ib_uverbs", "ib_uverbs_support"),
 }
-USUAL = tuple(MIXES)[:1]
+USUAL = next(iter(MIXES))
 # Where one module (or pair) is ours.
 SINGLE = ("ib_core", "rdma_rxe", "ib_uverbs", "ib_umad", "ib_cm", "iw_cm", "rdma_cm", "rdma_ucm")
 
@@ -146,13 +146,16 @@ def _kernels(found: dict[str, str]) -> list[str]:
 
 def _mixes(found: dict[str, str], needs: set[str], kernel: str, scope: str) -> list[str]:
     """The mixes, by name, that a test runs in besides the default one."""
-    wish = found.get("mixes", "").strip()
-    if not wish or wish == "long" and scope == CI or kernel != "stock" and (scope == CI or kernel in ON_DEMAND):
+    wish = [USUAL if word == "all" else word for word in found.get("mixes", "").split()]
+    if not wish or kernel != "stock" and (scope == CI or kernel in ON_DEMAND):
         return []
-    if scope == LONG and kernel == "stock":
-        wish = "every"
-    wanted = SINGLE if kernel != "stock" else {"every": tuple(MIXES), "all": USUAL, "long": ()}[wish]
-    return [name for name in wanted if needs <= set(MIXES[name])]
+    if kernel != "stock":
+        wish = list(SINGLE)
+    elif scope == LONG:
+        wish = list(MIXES)
+    elif wish == ["long"]:
+        wish = []
+    return [name for name in wish if needs <= set(MIXES[name])]
 
 
 def all_tests(kernel: str, scope: str, *, one_mix: bool = False) -> list[Test]:

@@ -3,7 +3,7 @@
 # infiniband-diags over the stock ib_umad: what its programs print on RoCE, recorded on the stock modules. Most of them ask for
 # an agent of subnet management first, which RoCE has not, and end there.
 # rows: 6.005 6.032 6.040
-# mixes: all
+# mixes: all ib_umad
 . "$(dirname "$0")/lib.sh"
 
 # What differs from boot to boot is named by its kind.

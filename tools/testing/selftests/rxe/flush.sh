@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # FLUSH to persistent memory (verbs_flush.c): capability, rights, and the bytes that the processors write back, which a probe of
 # arch_wb_cache_pmem shows. That they survive a loss of power is not tried: the memory is ordinary (../modules/fake_pmem.c).
-# mixes: all
+# mixes: long
 # timeout: 90
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0") tracing=/run/tracing

@@ -3,7 +3,7 @@
 # On-demand paging (verbs_odp.c): capabilities, every operation on memory that is not there, memory that goes while it is used, advice;
 # and with our driver, traffic while the memory is mapped anew, in one device by direct copies and in packets, and over the wire.
 # rows: 4.118 4.122 8.060 8.062
-# mixes: all
+# mixes: long
 # timeout: 240
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")

@@ -3,7 +3,7 @@
 # Shared receive queues: call by call (verbs_srq.c), and under load.
 # rows: 1.065 2.026 3.104 3.110 3.111 4.049 4.098 4.099 4.100 4.101 4.103 4.138
 # kernels: stock kcsan uml
-# mixes: all
+# mixes: long
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 

@@ -4,7 +4,7 @@
 # completions in the order in which they came, a million of them in a long run (verbs_order.c).
 # rows: 2.048
 # rows long: 2.022
-# mixes: all
+# mixes: long
 # timeout: 200
 # long: 1800 COUNT=1000000
 . "$(dirname "$0")/lib.sh"

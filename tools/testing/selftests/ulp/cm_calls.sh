@@ -4,6 +4,7 @@
 # the messages of the connection manager on the wire.
 # rows: 5.001 5.005 5.007 5.010 5.015 5.017 5.019 5.022 5.027 5.028 5.029 5.030 5.031 5.032 5.042 5.043 5.045
 # rows: 5.046 5.064 5.069 5.074 5.078 6.019
+# mixes: ib_cm
 # timeout: 240
 . "$(dirname "$0")/lib.sh"
 

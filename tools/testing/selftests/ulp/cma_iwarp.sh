@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The exported functions of rdma_cm on a device of iWARP, siw: which identifiers may have it, connections by iw_cm with their private
 # data, refusals, the names of their reasons, what there is for InfiniBand alone. Nothing is left.
-# mixes: all
+# mixes: long
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 

@@ -3,7 +3,7 @@
 # rdma_cm in network namespaces: listeners with one port in each, requests that reach the namespace of their address alone, devices that
 # are of one namespace alone, namespaces that lose their name under connections of the kernel, and that end under those of programs;
 # links and the driver's module that go under programs that connect in both. Nothing is left.
-# mixes: all
+# mixes: long
 # kernels: stock uml
 # timeout: 240
 # long: 1800 ROUNDS=50

@@ -3,7 +3,7 @@
 # The exported functions of iw_cm, with a driver and clients in C: what may be asked for in which state, events in order and in atomic
 # context, handlers that give an identifier up, who waits for whom; a driver that tells events in states in which none is expected, of
 # which the stock iw_cm dies, is for ours alone. The sysctl. Nothing is left.
-# mixes: all
+# mixes: all iw_cm
 # kernels: stock uml
 # timeout: 120
 . "$(dirname "$0")/lib.sh"

@@ -3,7 +3,7 @@
 # The port mapper of iWARP, by netlink: a program in Python is the mapper of iw_test's listeners and connections, and answers right,
 # wrong, late or not at all; what malformed messages are answered with, as recorded on the stock module; 20,000 messages, most of them
 # malformed, while identifiers come and go.
-# mixes: all
+# mixes: long
 # kernels: stock uml
 # timeout: 420
 . "$(dirname "$0")/lib.sh"

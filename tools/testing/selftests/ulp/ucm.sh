@@ -3,7 +3,7 @@
 # /dev/infiniband/rdma_cm without librdmacm: what each command answers, as it was recorded on the stock rdma_ucm (ucm_contract.c); the
 # node, its files in sysfs, what netlink tells of it, and the limit of backlogs.
 # rows: 5.001 5.006 5.008 5.039 5.068
-# mixes: long
+# mixes: rdma_ucm
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
