@@ -186,8 +186,8 @@ skip_all() {
 # mapped anew: a thread that maps and unmaps would go on with the old pages where it comes to next.
 together() { if grep -q 'User Mode Linux' /proc/cpuinfo; then taskset -c 0 "$@"; else "$@"; fi; }
 
-# fuzz_count FEW [MANY]: how many calls a fuzzer makes: COUNT, or many (200,000) where nothing is emulated, or the few.
-fuzz_count() { echo "${COUNT:-$(grep -q 'User Mode Linux' /proc/cpuinfo && echo "${2:-200000}" || echo "$1")}"; }
+# fuzz_count FEW [MANY]: how many calls a fuzzer makes: COUNT, or many (80,000) where nothing is emulated, or the few.
+fuzz_count() { echo "${COUNT:-$(grep -q 'User Mode Linux' /proc/cpuinfo && echo "${2:-80000}" || echo "$1")}"; }
 
 # after_attack: the device works, nothing is left of who attacked, the modules can go; ends the program.
 after_attack() {
