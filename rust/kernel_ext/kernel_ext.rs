@@ -47,6 +47,7 @@ pub mod timer;
 pub mod uses;
 pub mod work;
 pub mod xarray;
+pub mod zeroed;
 
 /// The C interface, for the crates in `rust/` and for exported functions.
 pub use rdma_bindings as bindings;

@@ -18,6 +18,7 @@ use kernel::{
     prelude::*,
     uaccess::{UserPtr, UserSlice},
 };
+use kernel_ext::zeroed::zeroed;
 use rdma::{
     core::{
         command::{Gfp, UverbsFile},
@@ -146,7 +147,7 @@ impl Sent {
     /// `EFAULT`, `ENOMEM`.
     pub fn read(&self) -> Result<KVec<u8>> {
         let len = usize::from(self.len);
-        let mut bytes = KVec::from_elem(0, len, GFP_KERNEL)?;
+        let mut bytes: KVec<u8> = zeroed(len, GFP_KERNEL)?;
         if self.is_inline() {
             for (to, from) in bytes.iter_mut().zip(self.data.to_ne_bytes()) {
                 *to = from;
@@ -206,7 +207,7 @@ impl<'a> Bundle<'a> {
             // The rest of the buffer is for allocations of the handler.
             let words = need.wrapping_add(ROOM).div_ceil(size_of::<u64>());
             let front = offset_of!(bundle_priv, internal_buffer).div_ceil(size_of::<u64>());
-            heap = KVec::from_elem(0, words.wrapping_add(front), GFP_KERNEL)?;
+            heap = zeroed(words.wrapping_add(front), GFP_KERNEL)?;
             let room = words.wrapping_mul(size_of::<u64>());
             (heap.as_mut_ptr().cast(), room)
         };
@@ -509,15 +510,20 @@ impl<'a> Bundle<'a> {
     /// Puts all objects back: single ones first, then lists, each in the order of their indices.
     fn put_back(&mut self, commit: bool, sleep: &MaySleep) {
         // SAFETY: By the type invariants `raw` is valid, and only `self` uses it.
-        let complete = unsafe { (*self.raw.as_ptr()).uobj_hw_obj_valid[0] };
+        let (complete, lists) = unsafe {
+            let raw = self.raw.as_ptr();
+            ((*raw).uobj_hw_obj_valid[0], (*raw).spec_finalize[0])
+        };
         for index in 0..self.method.places() as u8 {
             if let Some(object) = self.acquired(index) {
                 let complete = complete & bit(index) != 0;
                 ManuallyDrop::into_inner(object).finish(complete, commit, sleep);
             }
         }
-        for index in 0..self.method.places() as u8 {
-            self.put_list_back(index, commit, sleep);
+        if lists != 0 {
+            for index in 0..self.method.places() as u8 {
+                self.put_list_back(index, commit, sleep);
+            }
         }
         // SAFETY: By the type invariants `raw` is valid, and only `self` uses it.
         // INVARIANT: The bits are cleared, and the objects are put back below.

@@ -9,6 +9,7 @@
 use kernel::prelude::*;
 use kernel_ext::room::Room;
 use kernel_ext::shared_bytes::SharedBytes;
+use kernel_ext::zeroed::zeroed;
 use rdma::provider::extent::Extent;
 use rdma::provider::mr::VirtAtomic;
 use rdma::{Access, VirtDma};
@@ -46,7 +47,7 @@ impl Fast {
     pub(super) fn new(virt: VirtDma, max_pages: u32) -> Result<Self> {
         Ok(Self {
             virt,
-            pages: KVVec::from_elem(0, max_pages as usize, GFP_KERNEL)?,
+            pages: zeroed(max_pages as usize, GFP_KERNEL)?,
             mapped: 0,
             shift: 0,
             first: 0,

@@ -4,6 +4,7 @@
 
 use kernel::alloc::Flags;
 use kernel::prelude::*;
+use kernel_ext::zeroed::zeroed;
 
 /// Slots for the requests of a queue, each with room for its list or inline data.
 ///
@@ -31,7 +32,7 @@ impl<T> Slots<T> {
         for _ in 0..count {
             requests.push(None, flags)?;
         }
-        let data = KVVec::from_elem(0, bytes, flags)?;
+        let data = zeroed(bytes, flags)?;
         Ok(Self {
             requests,
             data,

@@ -15,7 +15,7 @@
 use core::{marker::PhantomData, ops::Range, ptr::NonNull};
 
 use kernel::{ffi::c_void, page::PAGE_SIZE, prelude::*, sync::Arc};
-use kernel_ext::page::SharedPage;
+use kernel_ext::{page::SharedPage, zeroed::zeroed};
 use rdma_bindings::{self as bindings, dma_data_direction, scatterlist};
 
 use super::Device;
@@ -76,7 +76,7 @@ impl<'d, D: Direction> Buffer<'d, D> {
     ///
     /// `ENOMEM`.
     pub fn new(device: &Device<'d>, length: u32, flags: kernel::alloc::Flags) -> Result<Self> {
-        Self::map(device, KVec::from_elem(0u8, length as usize, flags)?)
+        Self::map(device, zeroed(length as usize, flags)?)
     }
 
     /// Maps memory. Any context.

@@ -18,7 +18,7 @@ use kernel::{
     sync::{aref::ARef, Arc},
     types::Opaque,
 };
-use kernel_ext::{entry::FromC, gfp::Gfp};
+use kernel_ext::{entry::FromC, gfp::Gfp, zeroed::zeroed};
 use rdma_bindings::{self as bindings, ib_cqe, ib_mad_send_buf, ib_sge, ib_ud_wr};
 
 use super::{c_pointer, Body, Embeds, MaybeBorrowed};
@@ -120,11 +120,6 @@ unsafe impl Body for SendBody {
     type C = ib_mad_send_buf;
 }
 
-/// Allocates zeroed memory.
-fn zeroed(length: usize, flags: Flags) -> Result<KVec<u8>> {
-    Ok(KVec::from_elem(0, length, flags)?)
-}
-
 impl SendBody {
     /// Allocates a zeroed MAD with the address handle `ah`; without one the client sets it.
     ///
@@ -138,7 +133,7 @@ impl SendBody {
             _ => 0,
         };
         let length = init.header.checked_add(inline).ok_or(EOVERFLOW)?;
-        let mut memory = zeroed(length, flags)?;
+        let mut memory: KVec<u8> = zeroed(length, flags)?;
         let mut segments = KVec::with_capacity(init.segments, flags)?;
         for _ in 0..init.segments {
             segments.push(zeroed(init.payload, flags)?, flags)?;
