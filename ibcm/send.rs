@@ -69,16 +69,17 @@ fn fill(message: &mut Message, header: Header, data: &Data) {
         (20, &header.modifier.to_be_bytes()),
     ];
     for (at, part) in parts {
-        for (to, from) in head.iter_mut().skip(at).zip(part) {
-            *to = *from;
+        if let Some(to) = head.get_mut(at..at.wrapping_add(part.len())) {
+            to.copy_from_slice(part);
         }
     }
-    for (to, from) in message
-        .body()
-        .iter_mut()
-        .zip(Iterator::chain(head.iter(), data))
-    {
-        *to = *from;
+    // The layout has room for both.
+    let Some((to_head, rest)) = message.body().split_at_mut_checked(HEADER) else {
+        return;
+    };
+    to_head.copy_from_slice(&head);
+    if let Some(to) = rest.get_mut(..data.len()) {
+        to.copy_from_slice(data);
     }
 }
 

@@ -171,15 +171,11 @@ impl Room {
     ///
     /// They are more than there is room for; nothing is written.
     pub fn set(self, data: &mut Data, bytes: &[u8]) -> Result<(), TooLong> {
-        if bytes.len() > self.size {
-            return Err(TooLong);
-        }
         let end = self.start.wrapping_add(self.size);
         let room = data.get_mut(self.start..end).unwrap_or_default();
-        let bytes = bytes.iter().copied().chain(core::iter::repeat(0));
-        for (to, from) in room.iter_mut().zip(bytes) {
-            *to = from;
-        }
+        let (to, rest) = room.split_at_mut_checked(bytes.len()).ok_or(TooLong)?;
+        to.copy_from_slice(bytes);
+        rest.fill(0);
         Ok(())
     }
 }
