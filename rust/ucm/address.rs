@@ -23,10 +23,23 @@ impl SocketAddress {
     /// The address in these bytes, of which at most [`Self::SIZE`] count; the rest is zero.
     pub fn new(bytes: &[u8]) -> Self {
         let mut storage = [0; SIZE];
-        for (to, byte) in storage.iter_mut().zip(bytes) {
-            *to = *byte;
+        let length = bytes.len().min(SIZE);
+        if let (Some(to), Some(from)) = (storage.get_mut(..length), bytes.get(..length)) {
+            to.copy_from_slice(from);
         }
         Self(storage)
+    }
+
+    /// Reads an address of C. During a change the result may be mixed.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is valid for reads.
+    pub(crate) unsafe fn read(raw: *const bindings::__kernel_sockaddr_storage) -> Self {
+        // SAFETY: By the safety requirements; the structure has the alignment of a word and this size, and any bytes are words.
+        let words = unsafe { raw.cast::<[u64; SIZE / 8]>().read_volatile() };
+        // SAFETY: The sizes are equal, and any bytes are an address.
+        unsafe { core::mem::transmute::<[u64; SIZE / 8], Self>(words) }
     }
 
     /// The family, `AF_*`; 0 for none.

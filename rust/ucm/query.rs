@@ -87,22 +87,14 @@ impl<'a> Route<'a> {
 
     /// The local address; of the family 0 if there is none.
     pub fn source(&self) -> SocketAddress {
-        // SAFETY: The identifier is valid; any bytes are an address.
-        unsafe {
-            (&raw const (*self.raw()).addr.src_addr)
-                .cast::<SocketAddress>()
-                .read_volatile()
-        }
+        // SAFETY: The identifier is valid, whose address has room for any family.
+        unsafe { SocketAddress::read((&raw const (*self.raw()).addr.src_addr).cast()) }
     }
 
     /// The address of the peer; of the family 0 if there is none.
     pub fn destination(&self) -> SocketAddress {
-        // SAFETY: The identifier is valid; any bytes are an address.
-        unsafe {
-            (&raw const (*self.raw()).addr.dst_addr)
-                .cast::<SocketAddress>()
-                .read_volatile()
-        }
+        // SAFETY: The identifier is valid, whose address has room for any family.
+        unsafe { SocketAddress::read((&raw const (*self.raw()).addr.dst_addr).cast()) }
     }
 
     fn pkey(&self) -> u16 {

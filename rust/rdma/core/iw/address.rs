@@ -4,12 +4,15 @@
 //!
 //! C header: `include/uapi/linux/socket.h`.
 
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use rdma_bindings::{self as bindings, __kernel_sockaddr_storage};
 
 /// The size of an address in bytes.
 pub const SIZE: usize = size_of::<__kernel_sockaddr_storage>();
+
+/// The same in words.
+const WORDS: usize = SIZE / size_of::<u64>();
 
 /// An address as C and netlink have it, of any family.
 #[derive(Clone, Copy)]
@@ -118,13 +121,11 @@ impl SockAddr {
     ///
     /// `raw` is valid for reads. Others in Rust write to it by [`Self::store`] alone.
     pub unsafe fn load(raw: *const __kernel_sockaddr_storage) -> Self {
-        // SAFETY: By the safety requirements; the bytes have no alignment.
-        let bytes = unsafe { &*raw.cast::<[AtomicU8; SIZE]>() };
-        Self(core::array::from_fn(|nth| {
-            bytes
-                .get(nth)
-                .map_or(0, |byte| byte.load(Ordering::Relaxed))
-        }))
+        // SAFETY: By the safety requirements; the structure has the alignment of a pointer.
+        let words = unsafe { &*raw.cast::<[AtomicU64; WORDS]>() };
+        let words = words.each_ref().map(|word| word.load(Ordering::Relaxed));
+        // SAFETY: Both have the same size, and any bytes are a value.
+        Self(unsafe { core::mem::transmute::<[u64; WORDS], [u8; SIZE]>(words) })
     }
 
     /// Writes an address to C. Who reads it meanwhile may get a mixture.
@@ -133,9 +134,11 @@ impl SockAddr {
     ///
     /// `raw` is valid for reads and writes. Others in Rust access it by [`Self::load`] and this function alone.
     pub unsafe fn store(&self, raw: *mut __kernel_sockaddr_storage) {
-        // SAFETY: By the safety requirements; the bytes have no alignment.
-        let bytes = unsafe { &*raw.cast::<[AtomicU8; SIZE]>() };
-        for (to, from) in bytes.iter().zip(self.0) {
+        // SAFETY: By the safety requirements; the structure has the alignment of a pointer.
+        let words = unsafe { &*raw.cast::<[AtomicU64; WORDS]>() };
+        // SAFETY: Both have the same size, and any bytes are a value.
+        let values = unsafe { core::mem::transmute::<[u8; SIZE], [u64; WORDS]>(self.0) };
+        for (to, from) in words.iter().zip(values) {
             to.store(from, Ordering::Relaxed);
         }
     }
