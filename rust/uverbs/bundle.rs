@@ -510,20 +510,22 @@ impl<'a> Bundle<'a> {
     /// Puts all objects back: single ones first, then lists, each in the order of their indices.
     fn put_back(&mut self, commit: bool, sleep: &MaySleep) {
         // SAFETY: By the type invariants `raw` is valid, and only `self` uses it.
-        let (complete, lists) = unsafe {
+        let (complete, single, lists) = unsafe {
             let raw = self.raw.as_ptr();
-            ((*raw).uobj_hw_obj_valid[0], (*raw).spec_finalize[0])
+            (
+                (*raw).uobj_hw_obj_valid[0],
+                (*raw).uobj_finalize[0],
+                (*raw).spec_finalize[0],
+            )
         };
-        for index in 0..self.method.places() as u8 {
+        for index in indices(single) {
             if let Some(object) = self.acquired(index) {
                 let complete = complete & bit(index) != 0;
                 ManuallyDrop::into_inner(object).finish(complete, commit, sleep);
             }
         }
-        if lists != 0 {
-            for index in 0..self.method.places() as u8 {
-                self.put_list_back(index, commit, sleep);
-            }
+        for index in indices(lists) {
+            self.put_list_back(index, commit, sleep);
         }
         // SAFETY: By the type invariants `raw` is valid, and only `self` uses it.
         // INVARIANT: The bits are cleared, and the objects are put back below.
@@ -569,6 +571,16 @@ impl Drop for Bundle<'_> {
 
 fn bit(index: u8) -> usize {
     1_usize.checked_shl(index.into()).unwrap_or(0)
+}
+
+/// The indices of the bits that are set, in their order.
+fn indices(mut bits: usize) -> impl Iterator<Item = u8> {
+    core::iter::from_fn(move || {
+        let index = bits.trailing_zeros() as u8;
+        let is_set = bits != 0;
+        bits &= bits.wrapping_sub(1);
+        is_set.then_some(index)
+    })
 }
 
 /// The `ib_udata` of a request and a response.

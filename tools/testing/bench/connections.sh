@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Programs of librdmacm from one host to the other one, over the stock connection managers: the wall-clock time of the client.
+# Programs of librdmacm from one host to the other one: the wall-clock time of the client.
 
 # shellcheck disable=SC2034 # lib.sh reads it
 needs_connections="ib_core ib_uverbs_support ib_uverbs ib_cm iw_cm rdma_cm rdma_ucm rdma_rxe"
