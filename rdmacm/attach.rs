@@ -7,6 +7,7 @@
 use cm_rules::path::GidType;
 use kernel::{
     prelude::*,
+    rbtree::RBTreeNode,
     sync::{aref::ARef, rcu, Arc},
 };
 use kernel_ext::{
@@ -42,14 +43,14 @@ const NO_LINK: u16 = 0xfffe;
 ///
 /// # Errors
 ///
-/// `ENODEV` if the device is going, `ENOMEM`.
-pub(crate) fn attach(entry: &mut Entry, id: &Arc<CmId>, port: u32) -> Result {
+/// `ENODEV` if the device is going, `EBUSY` if the identifier is in the list of another one, `ENOMEM`.
+pub(crate) fn attach(entry: &mut Entry, id: &Arc<CmId>, port: u32, sleep: &MaySleep) -> Result {
     let registered = entry.device.try_get().ok_or(ENODEV)?;
     let device = entry.device.another().ok_or(ENODEV)?;
     let number = entry.count;
-    entry
-        .ids
-        .try_create_and_insert(number, id.clone(), GFP_KERNEL)?;
+    let node = RBTreeNode::new(number, id.clone(), GFP_KERNEL)?;
+    let replaced = id.body.set_device(registered, sleep)?;
+    entry.ids.insert(node);
     entry.count = number.wrapping_add(1);
     let bound = Bound {
         dev: entry.dev.clone(),
@@ -66,7 +67,7 @@ pub(crate) fn attach(entry: &mut Entry, id: &Arc<CmId>, port: u32) -> Result {
         .filter(|old| Arc::ptr_eq(&old.dev, &entry.dev))
         .and_then(|old| entry.ids.remove(&old.number));
     id.body.set_port(port);
-    drop((again, old, id.body.set_device(Some(registered))));
+    drop((again, old, replaced));
     Ok(())
 }
 
@@ -79,7 +80,7 @@ pub(crate) fn release(id: &Arc<CmId>, sleep: &MaySleep) {
     let listed = tables
         .entry(&bound.dev)
         .and_then(|entry| entry.ids.remove(&bound.number));
-    let device = id.body.set_device(None);
+    let device = id.body.take_device(sleep);
     let sgid = id.body.set_sgid(None);
     drop(tables);
     drop((listed, sgid, device, bound));
@@ -177,7 +178,7 @@ pub(crate) fn by_source(id: &Arc<CmId>, sleep: &MaySleep) -> Result {
             let gid = gid_for(id, &entry.device, port);
             if let Ok(sgid) = gid_on(id, &entry.device, port, kind, gid) {
                 let old = id.body.set_sgid(Some(sgid));
-                attach(entry, id, port)?;
+                attach(entry, id, port, sleep)?;
                 drop(tables);
                 drop(old);
                 return Ok(());
@@ -208,7 +209,7 @@ pub(crate) fn by_request(
     let old = id.body.set_sgid(Some(sgid));
     drop(old);
     let mut tables = tables::lock(sleep);
-    attach(tables.entry(dev).ok_or(ENODEV)?, id, port)?;
+    attach(tables.entry(dev).ok_or(ENODEV)?, id, port, sleep)?;
     drop(tables);
     id.body.track(sleep);
     Ok(())
@@ -228,7 +229,7 @@ pub(crate) fn by_listener(id: &Arc<CmId>, listener: &CmId, sleep: &MaySleep) -> 
         let entry = tables.entry(dev).ok_or(ENODEV)?;
         let sgid = gid_on(id, &entry.device, port, kind, gid)?;
         drop(id.body.set_sgid(Some(sgid)));
-        attach(entry, id, port)
+        attach(entry, id, port, sleep)
     };
     let own_kind = listener.with(|inner| inner.gid_type);
     let mut found = at(&mut tables, &own.dev, own.port, own_kind);

@@ -134,7 +134,7 @@ pub(crate) fn bind_loopback(id: &Arc<CmId>, source: Address, sleep: &MaySleep) -
     });
     id.body.set_source_gid(gid);
     id.body.set_pkey(pkey);
-    attach(entry, id, port)?;
+    attach(entry, id, port, sleep)?;
     drop(tables);
     id.body.track(sleep);
     id.set_ends(Some(source.with_loopback()), None);
@@ -178,7 +178,7 @@ pub(crate) fn bind_ib(
         }
     }
     let (dev, port, gid) = found.ok_or(ENODEV)?;
-    attach(tables.entry(&dev).ok_or(ENODEV)?, id, port)?;
+    attach(tables.entry(&dev).ok_or(ENODEV)?, id, port, sleep)?;
     drop(tables);
     id.body.track(sleep);
     let source = Address::Ib(cm_rules::address::Ib {

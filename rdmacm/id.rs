@@ -6,7 +6,7 @@
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `CmId::inner` | the state, the addresses and the settings of an identifier | any, interrupts off | nothing |
+//! | `CmId::inner` | the state, the addresses and the settings of an identifier | any, interrupts off | `IdBody::owned` |
 //! | `CmId::groups` | the multicast groups of an identifier | process context | the allocator |
 
 use cm_rules::{

@@ -106,7 +106,7 @@ fn child(id: &Arc<CmId>, entry: &mut Entry, sleep: &MaySleep) -> Result<Option<A
         inner.settings.tos = settings.tos;
         inner.settings.node_type = settings.node_type;
     });
-    attach(entry, &child, 0)?;
+    attach(entry, &child, 0, sleep)?;
     child.body.track(sleep);
     Ok(Some(child))
 }

@@ -6,7 +6,7 @@
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `TABLES` | the devices with their identifiers, the ports of namespaces, the wildcard listeners | process context; RTNL may be held | `CmId::inner`, `IdBody::owned`, what `ib_cm` and `iw_cm` take when one listens, the allocator |
+//! | `TABLES` | the devices with their identifiers, the ports of namespaces, the wildcard listeners | process context; RTNL may be held | `CmId::inner`, `IdBody::tracking`, what `ib_cm` and `iw_cm` take when one listens, the allocator |
 //! | `SA` | the client of the subnet administrator | process context | nothing |
 
 use cm_rules::port_space::PortSpace;

@@ -7,6 +7,7 @@
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
+//! | `IdBody::tracking` | whether the identifier is in the list of its device, and so whether it may have another one | process context | `IdBody::owned`, what resource tracking takes and waits for |
 //! | `IdBody::owned` | what the structure points to | any, interrupts off | nothing |
 //!
 //! C header: `include/rdma/rdma_cm.h`.
@@ -20,7 +21,7 @@ use kernel::{
     error::to_result,
     ffi::{c_char, c_int},
     prelude::*,
-    sync::aref::ARef,
+    sync::{aref::ARef, new_mutex, Mutex},
     types::Opaque,
 };
 use kernel_ext::{
@@ -75,6 +76,17 @@ pub struct Services(pub(super) KVec<sa_service_rec>);
 // SAFETY: Records are plain data.
 unsafe impl Send for Services {}
 
+/// How far resource tracking is with an identifier.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tracking {
+    /// It is not listed yet: it has no device, or listing it has failed.
+    Unlisted,
+    /// It is in the list of its device, which finds it there again by `id.device`.
+    Listed,
+    /// It is listed no more, and its owner is forgotten.
+    Over,
+}
+
 /// What the structure points to.
 struct Owned {
     device: Option<Registered>,
@@ -91,7 +103,8 @@ struct Owned {
 /// # Invariants
 ///
 /// The structure is initialised. Its pointers are null, or those of `owned` and `net`. While `has_client` is set C has a reference to the
-/// identifier.
+/// identifier. Only who holds `tracking` uses the entry of resource tracking, but for its readers, and only with it the device changes:
+/// that of a listed identifier stays. The entry has its owner until `tracking` is `Over`.
 #[pin_data(PinnedDrop)]
 #[repr(C)]
 pub struct IdBody {
@@ -100,7 +113,8 @@ pub struct IdBody {
     #[pin]
     owned: SpinLockIrq<Owned>,
     net: NetRef,
-    is_untracked: AtomicBool,
+    #[pin]
+    tracking: Mutex<Tracking>,
     has_client: AtomicBool,
 }
 
@@ -207,9 +221,7 @@ impl IdBody {
                 match owner {
                     Owner::Module(name) => bindings::rdma_restrack_set_name(res, name.0),
                     Owner::Process => bindings::rdma_restrack_set_name(res, null()),
-                    Owner::Of(other) => {
-                        bindings::rdma_restrack_parent_name(res, &(*other.raw.get()).res)
-                    }
+                    Owner::Of(other) => other.name_as_owner_of(res),
                 }
             }
         };
@@ -224,9 +236,28 @@ impl IdBody {
             raw <- Opaque::ffi_init(fill),
             owned <- new_spinlock_irq!(owned, "IdBody::owned"),
             net,
-            is_untracked: AtomicBool::new(false),
+            tracking <- new_mutex!(Tracking::Unlisted, "IdBody::tracking"),
             has_client: AtomicBool::new(false),
         })
+    }
+
+    /// Gives an entry that is being made the owner of this identifier, or this module if that is forgotten.
+    ///
+    /// # Safety
+    ///
+    /// The entry is initialised, and nobody else uses it.
+    unsafe fn name_as_owner_of(&self, res: *mut bindings::rdma_restrack_entry) {
+        let tracking = self.tracking.lock();
+        // SAFETY: By the safety requirements; by the type invariants the entry of `self` has its owner, who stays while it is locked. The
+        // other name is a constant.
+        unsafe {
+            match *tracking {
+                Tracking::Over => {
+                    bindings::rdma_restrack_set_name(res, c"rdma_cm".as_char_ptr());
+                }
+                _ => bindings::rdma_restrack_parent_name(res, &(*self.raw.get()).res),
+            }
+        }
     }
 
     /// The C structure.
@@ -296,7 +327,8 @@ impl IdBody {
 
     /// Shows the address of the identifier, and that of the peer.
     pub fn show_addresses(&self, source: &SockAddr, destination: &SockAddr) {
-        // SAFETY: The members are valid, and only this function writes to them.
+        let _owned = self.owned.lock();
+        // SAFETY: The members are valid. Only this function writes to them, one call after the other.
         unsafe {
             source.store(member!(self, id.route.addr.src_addr));
             destination.store(member!(self, id.route.addr.dst_addr));
@@ -374,8 +406,40 @@ impl IdBody {
         unsafe { (&raw const (*self.dev_addr()).broadcast).read_volatile() }
     }
 
-    /// Sets the device, or none. Clients use it as long as it is set. The former one is the result.
-    pub fn set_device(&self, device: Option<Registered>) -> Option<Registered> {
+    /// Sets the device. Clients use it as long as it is set. The former one is the result.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the identifier is in the list of another device.
+    pub fn set_device(&self, device: Registered, sleep: &MaySleep) -> Result<Option<Registered>> {
+        sleep.check();
+        let tracking = self.tracking.lock();
+        let old = self.shown_device();
+        let is_same = old.is_some_and(|old| core::ptr::eq(old.as_raw(), device.as_raw()));
+        if *tracking == Tracking::Listed && !is_same {
+            return Err(EBUSY);
+        }
+        // SAFETY: It is locked, and the identifier is in the list of this device, or in none.
+        Ok(unsafe { self.replace_device(Some(device)) })
+    }
+
+    /// Takes the device, and before that the identifier out of its list.
+    pub fn take_device(&self, sleep: &MaySleep) -> Option<Registered> {
+        sleep.check();
+        let mut tracking = self.tracking.lock();
+        // SAFETY: It is locked, and then the identifier is in no list.
+        unsafe {
+            self.forget(&mut tracking);
+            self.replace_device(None)
+        }
+    }
+
+    /// Shows a device, or none. The former one is the result.
+    ///
+    /// # Safety
+    ///
+    /// `tracking` is locked, and the identifier is not in the list of another device.
+    unsafe fn replace_device(&self, device: Option<Registered>) -> Option<Registered> {
         let mut owned = self.owned.lock();
         let raw = device.as_ref().map_or(null_mut(), |device| device.as_raw());
         // SAFETY: The members are valid. The device is registered as long as `owned` has it.
@@ -464,24 +528,42 @@ impl IdBody {
     }
 
     /// Lists the identifier among those of its device. Without a device, nothing is done.
-    pub fn track(&self, _sleep: &MaySleep) {
-        // It stays during the call.
-        let device = self.shown_device();
-        let is_new = !self.is_untracked.load(Ordering::Relaxed);
-        // SAFETY: The entry is initialised, and the identifier has a device, which `device` keeps. An entry that is listed is not listed
-        // again.
-        unsafe {
-            if device.is_some() && is_new && !(*self.as_raw()).res.valid {
-                bindings::rdma_restrack_add(member!(self, res));
-            }
+    pub fn track(&self, sleep: &MaySleep) {
+        sleep.check();
+        let mut tracking = self.tracking.lock();
+        if *tracking != Tracking::Unlisted || self.shown_device().is_none() {
+            return;
+        }
+        // SAFETY: By the type invariants nobody else uses the entry, which is initialised and not listed, and the device, which is
+        // registered, does not change.
+        let is_listed = unsafe {
+            bindings::rdma_restrack_add(member!(self, res));
+            (*self.as_raw()).res.valid
+        };
+        if is_listed {
+            // INVARIANT: As long as this is so, the device stays.
+            *tracking = Tracking::Listed;
         }
     }
 
     /// Takes the identifier out of the list, once. Its owner is forgotten.
-    pub fn untrack(&self, _sleep: &MaySleep) {
-        if !self.is_untracked.swap(true, Ordering::AcqRel) {
-            // SAFETY: The entry is initialised, and not deleted yet.
+    pub fn untrack(&self, sleep: &MaySleep) {
+        sleep.check();
+        // SAFETY: It is locked.
+        unsafe { self.forget(&mut self.tracking.lock()) };
+    }
+
+    /// Takes the identifier out of the list, unless it was. Its owner is forgotten.
+    ///
+    /// # Safety
+    ///
+    /// `tracking` is that of `self`, and locked.
+    unsafe fn forget(&self, tracking: &mut Tracking) {
+        if *tracking != Tracking::Over {
+            // SAFETY: By the safety requirements nobody else uses the entry, but its readers, who are waited for. It is initialised, and
+            // not deleted yet; by the type invariants the device of a listed one is that of the list.
             unsafe { bindings::rdma_restrack_del(member!(self, res)) };
+            *tracking = Tracking::Over;
         }
     }
 }
@@ -495,10 +577,10 @@ pub fn sgid_of(attr: &GidAttr) -> Option<Sgid<'_>> {
 #[pinned_drop]
 impl PinnedDrop for IdBody {
     fn drop(self: Pin<&mut Self>) {
-        if !self.is_untracked.load(Ordering::Acquire) {
-            // SAFETY: The entry is initialised, and not deleted yet. It is deleted here only for an identifier that was never given
-            // to a client, and so is not listed: nothing is waited for.
-            unsafe { bindings::rdma_restrack_del(&raw mut (*self.raw.get()).res) };
+        // Nobody else has it any more.
+        if let Some(mut tracking) = self.tracking.try_lock() {
+            // SAFETY: It is locked.
+            unsafe { self.forget(&mut tracking) };
         }
     }
 }
