@@ -151,6 +151,12 @@ void rt_test_ib(void);
 void rt_test_services(void);
 void rt_test_no_services(void);
 void rt_test_no_paths(void);
+const char *rt_ib_gid(int port);
+/* Groups at a network device of it, which the administrator has, refuses, and has again. */
+void rt_test_ib_net_device(void);
+void rt_test_ib_groups(void);
+void rt_test_no_ib_groups(void);
+void rt_test_ib_groups_again(void);
 /* In network namespaces. */
 void rt_test_host_a(void);
 void rt_test_host_none(void);

@@ -14,6 +14,11 @@ MODULE_PARM_DESC(gids, "The GIDs of the ports of a device of InfiniBand");
 static struct rt_end listener, active, passive;
 static u8 data[256];
 
+const char *rt_ib_gid(int port)
+{
+	return gids[port - 1];
+}
+
 static bool has_gid(const void *gid, int port)
 {
 	struct in6_addr wanted;

@@ -207,6 +207,10 @@ static void routes(void)
 	CHECK_EQ("the usual service type", 0, path->traffic_class);
 	CHECK("the MAC address", !memcmp(path->roce.dmac, end.id->route.addr.dev_addr.dst_dev_addr, ETH_ALEN));
 	CHECK_EQ("which is that of the neighbour", 0x50, path->roce.dmac[5]);
+	rdma_ip2gid(rt_sa(RT_HERE, 0), &wanted);
+	CHECK("from where", !memcmp(&path->sgid, &wanted, 16));
+	rdma_ip2gid(rt_sa(RT_NEIGHBOUR, 0), &wanted);
+	CHECK("to where", !memcmp(&path->dgid, &wanted, 16));
 	rt_down(&end);
 	CHECK_EQ("of IPv6", 0, rt_routed(&end, RT_HERE6, RT_PORT));
 	path = end.id->route.path_rec;

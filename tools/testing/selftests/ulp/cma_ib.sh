@@ -1,7 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The exported functions of rdma_cm on a fake device of InfiniBand with two ports: GIDs as addresses, paths and services of the subnet
-# administrator, a connection between the ports, an administrator that knows neither. Nothing is left.
+# administrator, a connection between the ports, an administrator that knows neither, multicast groups that it lets a port join and that
+# it refuses. Nothing is left.
+# rows: 5.076
 # mixes: all
 # kernels: stock uml
 # timeout: 120
@@ -30,6 +32,14 @@ run "no services"
 subnet sastatus 0x300
 run "no paths"
 subnet sastatus 0
+run "IB net device"
+check "its address" ip addr add 10.3.0.1/24 dev likeipoib
+check "it is up" ip link set likeipoib up
+run "IB groups"
+subnet sastatus 0x200
+run "no IB groups"
+subnet sastatus 0
+run "IB groups again"
 mark $module
 check "the tests go" modprobe -r $module
 told_log "the end" results
