@@ -423,13 +423,15 @@ impl IdBody {
         Ok(unsafe { self.replace_device(Some(device)) })
     }
 
-    /// Takes the device, and before that the identifier out of its list.
+    /// Takes the device, and before that the identifier out of its list, if it is there: then it is listed no more.
     pub fn take_device(&self, sleep: &MaySleep) -> Option<Registered> {
         sleep.check();
         let mut tracking = self.tracking.lock();
         // SAFETY: It is locked, and then the identifier is in no list.
         unsafe {
-            self.forget(&mut tracking);
+            if *tracking == Tracking::Listed {
+                self.forget(&mut tracking);
+            }
             self.replace_device(None)
         }
     }
