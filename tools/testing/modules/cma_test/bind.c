@@ -248,3 +248,22 @@ void rt_test_bind(void)
 	families();
 	services();
 }
+
+static struct rt_end later;
+
+void rt_test_bound_later(void)
+{
+	static struct rt_end first;
+
+	CHECK_EQ("who is first", 0, rt_bound(&first, RT_HERE, RT_PORT + 18));
+	CHECK_EQ("it has the port", -EADDRINUSE, rt_bound(&later, RT_HERE, RT_PORT + 18));
+	CHECK("no device", !later.id->device);
+	CHECK_EQ("another port", 0, rdma_bind_addr(later.id, rt_sa(RT_HERE, RT_PORT + 19)));
+	rt_down(&first);
+}
+
+void rt_test_bound_no_more(void)
+{
+	CHECK_EQ("its port", RT_PORT + 19, rt_port(later.id));
+	rt_down(&later);
+}

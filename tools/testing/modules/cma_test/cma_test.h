@@ -125,6 +125,9 @@ void rt_test_names(void);
 void rt_test_ids(void);
 void rt_test_states(void);
 void rt_test_bind(void);
+/* One that is bound at the second try, and its end. */
+void rt_test_bound_later(void);
+void rt_test_bound_no_more(void);
 void rt_test_resolve(void);
 void rt_test_listen(void);
 void rt_test_connect(void);

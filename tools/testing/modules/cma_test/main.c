@@ -25,6 +25,8 @@ static const struct {
 	{ "ids", rt_test_ids },
 	{ "states", rt_test_states },
 	{ "bind", rt_test_bind },
+	{ "bound later", rt_test_bound_later },
+	{ "bound no more", rt_test_bound_no_more },
 	{ "resolve", rt_test_resolve },
 	{ "listen", rt_test_listen },
 	{ "connect", rt_test_connect },

@@ -43,6 +43,12 @@ strict=n
 ! is_ours rdma_cm || strict=y
 modprobe $module strict=$strict || exit
 for test in names ids states bind resolve listen connect qp datagram groups handlers storm; do run $test; done
+# Port 7490 is that of RT_PORT + 19.
+is_shown() { rdma resource show cm_id link cma0 | grep '10\.1\.0\.1:7490\b' | grep -q 'comm \[cma_test\]'; }
+run "bound later"
+check "it is shown with its owner" is_shown
+run "bound no more"
+check "it is shown no more" eval '! is_shown'
 run neighbour
 check "a neighbour moves" ip neigh replace 10.1.0.50 lladdr 02:00:00:00:00:51 dev left nud permanent
 run moved
