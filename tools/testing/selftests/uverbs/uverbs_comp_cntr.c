@@ -160,7 +160,7 @@ int main(int argc, char **argv)
 		expect("no capabilities", EOPNOTSUPP, query_caps(&caps));
 		expect("no counters", EPROTONOSUPPORT, create(&counter));
 		expect("none to attach", EPROTONOSUPPORT, attach(1, 1, OP_SEND));
-		return 0;
+		return all_done();
 	}
 	expect("capabilities", 0, query_caps(&caps));
 	verdict("they are the driver's", caps.counters == 9 && caps.value == 1ULL << 60 && caps.ops == (OP_SEND | OP_RECV), "others");
@@ -170,5 +170,5 @@ int main(int argc, char **argv)
 	uses(counter, other);
 	/* The file's end destroys it. */
 	expect("a counter that is left", 0, create(&counter));
-	return 0;
+	return all_done();
 }

@@ -20,7 +20,9 @@ node=/dev/infiniband/$(basename /sys/class/infiniband/rxe0/device/infiniband_ver
 [ -c "$node" ] || node=/dev/infiniband/uverbs0
 told "a device without completion counters" on A timeout 20 "$program" "$node" none
 modprobe fake_verbs
-node=$(retry 5 grep -l fakev0 /sys/class/infiniband_verbs/uverbs*/ibdev)
+fake_node() { grep -l fakev0 /sys/class/infiniband_verbs/uverbs*/ibdev; }
+retry 5 fake_node
+node=$(fake_node)
 node=/dev/infiniband/$(basename "$(dirname "$node")")
 retry 5 test -c "$node"
 told "completion counters of a device that does not exist" timeout 20 "$program" "$node" fake
