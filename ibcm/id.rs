@@ -215,17 +215,30 @@ impl CmId {
 
     /// Puts something into the inbox; returns whether it is there. Any context. Without memory it is lost: messages come again.
     pub(crate) fn post(self: &Arc<Self>, entry: Entry) -> bool {
+        let added = self.put(entry);
+        if added {
+            self.start();
+        }
+        added
+    }
+
+    /// As [`Self::post`], before the work item may take it: [`Self::start`] follows.
+    pub(crate) fn put(&self, entry: Entry) -> bool {
         let mut inbox = self.inbox.lock();
         if inbox.is_closed {
             drop(inbox);
             return false;
         }
-        let added = inbox.entries.push(entry, GFP_ATOMIC).is_ok();
-        if added {
-            // With the lock, so that it is not queued after the inbox is closed.
+        inbox.entries.push(entry, GFP_ATOMIC).is_ok()
+    }
+
+    /// Lets the work item take what is in the inbox.
+    pub(crate) fn start(self: &Arc<Self>) {
+        let inbox = self.inbox.lock();
+        // With the lock, so that it is not queued after the inbox is closed, which empties it.
+        if !inbox.entries.is_empty() {
             self.queue();
         }
-        added
     }
 
     /// A message has ended: the sender hears of it if it was not answered.

@@ -231,14 +231,9 @@ impl Incoming<'_> {
                     inner.admitted = Some(remote);
                     inner.drive(&id, Input::Req, &With::default(), sleep)
                 })?;
-                tables::change(|tables| tables.publish(number.0, &id));
-                number.keep();
                 let port = self.port.clone();
-                hand_over(
-                    &id,
-                    Entry::Offered(Attribute::Req, self.received, port, offer),
-                    sleep,
-                );
+                let entry = Entry::Offered(Attribute::Req, self.received, port, offer);
+                hand_over(&id, number, entry, sleep);
                 Ok(())
             }
             Err(reason) => {
@@ -382,8 +377,6 @@ impl Incoming<'_> {
             inner.sidr = Some(key);
             inner.drive(&id, Input::SidrReq, &With::default(), sleep)
         })?;
-        tables::change(|tables| tables.publish(number.0, &id));
-        number.keep();
         let offer = Offer {
             listener,
             primary: None,
@@ -391,7 +384,7 @@ impl Incoming<'_> {
         };
         let port = self.port.clone();
         let entry = Entry::Offered(Attribute::SidrReq, self.received, port, offer);
-        hand_over(&id, entry, sleep);
+        hand_over(&id, number, entry, sleep);
         Ok(())
     }
 
@@ -415,10 +408,18 @@ impl Incoming<'_> {
 }
 
 /// The identifier of a peer waits for its client. Without memory it ends: the peer asks again.
-fn hand_over(id: &Arc<CmId>, entry: Entry, sleep: &MaySleep) {
-    if !id.post(entry) {
+///
+/// The request is the first in the inbox: the identifier is found, by messages with its number, after that.
+fn hand_over(id: &Arc<CmId>, number: Number, entry: Entry, sleep: &MaySleep) {
+    let is_there = id.put(entry);
+    let taken = number.0;
+    number.keep();
+    if !is_there {
         end::end(id, true, sleep);
+        return;
     }
+    tables::change(|tables| tables.publish(taken, id));
+    id.start();
 }
 
 /// A connection whose queue pair the peer uses for another one ends.

@@ -15,14 +15,17 @@ use crate::{
     MaySleep,
 };
 
-/// Tells an event to the client of an identifier. If its handler returns an error it gives the identifier up: the result is the
-/// reference that it has had, and the error.
+/// Tells an event to the client of an identifier, if it has one. If its handler returns an error it gives the identifier up: the
+/// result is the reference that it has had, and the error.
 #[must_use]
 pub fn tell<T: Embeds<Body = IdBody>>(
     this: &Arc<T>,
     event: &Event<'_>,
     _sleep: &MaySleep,
 ) -> Option<(Arc<T>, Error)> {
+    if !this.body().has_client() {
+        return None;
+    }
     let raw = c_pointer(this);
     // SAFETY: The structure is valid. The client may change its handler in a handler, and does not while events are told.
     let handler = unsafe { (*raw).cm_handler }?;
@@ -31,8 +34,11 @@ pub fn tell<T: Embeds<Body = IdBody>>(
     if ret == 0 {
         return None;
     }
-    // SAFETY: By the header a client whose handler returns an error does not use the identifier any more, so that the reference that it
-    // has had from `offer` or from the exported function is given up here, once.
+    if !this.body().take_client() {
+        return None;
+    }
+    // SAFETY: By the type invariants of the body the client had a reference, which nobody else takes. By the header a client whose
+    // handler returns an error does not use the identifier any more, so that it is given up here, once.
     let given_up = unsafe { OwnedArg::from_c(raw) }.0;
     let error = kernel::error::to_result(ret).err().unwrap_or(EINVAL);
     Some((given_up, error))
@@ -47,5 +53,6 @@ pub fn offer<T: Embeds<Body = IdBody>>(
 ) -> Option<(Arc<T>, Error)> {
     // The client has it, until it comes back.
     forget(this.clone());
+    this.body().set_client();
     tell(this, event, sleep)
 }

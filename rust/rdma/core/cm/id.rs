@@ -4,7 +4,7 @@
 //!
 //! C header: `include/rdma/ib_cm.h`.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use kernel::{ffi::c_void, types::Opaque};
 use rdma_bindings::{ib_cm_handler, ib_cm_id};
@@ -23,15 +23,19 @@ use crate::core::{
 /// # Invariants
 ///
 /// The device is there as long as the client has the identifier, and as long as the module's object around this keeps it.
-#[repr(transparent)]
-pub struct IdBody(Opaque<ib_cm_id>);
+/// While `has_client` is set, the client owns a reference that has not come back.
+#[repr(C)]
+pub struct IdBody {
+    raw: Opaque<ib_cm_id>,
+    has_client: AtomicBool,
+}
 
 // SAFETY: Members that change are accessed as atomic numbers, or belong to C alone.
 unsafe impl Send for IdBody {}
 // SAFETY: Members that change are accessed as atomic numbers, or belong to C alone.
 unsafe impl Sync for IdBody {}
 
-// SAFETY: The structure is an `ib_cm_id`.
+// SAFETY: The structure begins with an `ib_cm_id`.
 unsafe impl Body for IdBody {
     type C = ib_cm_id;
 }
@@ -65,23 +69,29 @@ impl IdBody {
     /// An identifier for a device, with its number in network byte order.
     pub fn new(device: &Device, client: &Client, local_id: u32) -> Self {
         let (handler, context) = client.0.parts();
-        Self::make(device, handler, context, local_id)
+        Self::make(device, handler, context, local_id, true)
     }
 
-    /// An identifier for a request of a peer to the listener `self`, with the client of that.
+    /// An identifier for a request of a peer to the listener `self`, with the handler of that. It has no client until it is offered.
     pub fn for_request(&self, local_id: u32) -> Self {
-        let raw = self.0.get();
+        let raw = self.raw.get();
         // SAFETY: The client sets its handler and context before it listens, and does not change them while it does.
         let (handler, context) = unsafe { ((*raw).cm_handler, (*raw).context) };
-        Self::make(self.device(), handler, context, local_id)
+        Self::make(self.device(), handler, context, local_id, false)
     }
 
     /// An identifier without a client, for a request that nobody listens for.
     pub fn unclaimed(device: &Device, local_id: u32) -> Self {
-        Self::make(device, None, core::ptr::null_mut(), local_id)
+        Self::make(device, None, core::ptr::null_mut(), local_id, false)
     }
 
-    fn make(device: &Device, handler: ib_cm_handler, context: *mut c_void, local_id: u32) -> Self {
+    fn make(
+        device: &Device,
+        handler: ib_cm_handler,
+        context: *mut c_void,
+        local_id: u32,
+        has_client: bool,
+    ) -> Self {
         let mut raw: ib_cm_id = pin_init::zeroed();
         raw.cm_handler = handler;
         raw.context = context;
@@ -89,33 +99,52 @@ impl IdBody {
         raw.local_id = local_id;
         raw.remote_cm_qpn = 1;
         // INVARIANT: By the header a client destroys its identifiers before the device goes; the object of `ib_cm` has a use of it.
-        Self(Opaque::new(raw))
+        // INVARIANT: Who creates an identifier for a client returns a reference to it.
+        Self {
+            raw: Opaque::new(raw),
+            has_client: AtomicBool::new(has_client),
+        }
+    }
+
+    /// The client gets a reference: the caller has just given one up for it.
+    pub(super) fn set_client(&self) {
+        self.has_client.store(true, Ordering::Release);
+    }
+
+    /// Whether the client has a reference.
+    pub(super) fn has_client(&self) -> bool {
+        self.has_client.load(Ordering::Acquire)
+    }
+
+    /// The client has given its reference up. `false` if it had none.
+    pub(super) fn take_client(&self) -> bool {
+        self.has_client.swap(false, Ordering::AcqRel)
     }
 
     /// The device. See the type's invariants.
     #[inline]
     pub fn device(&self) -> &Device {
         // SAFETY: By the type invariants; the member is constant.
-        unsafe { Device::from_raw((*self.0.get()).device) }
+        unsafe { Device::from_raw((*self.raw.get()).device) }
     }
 
     /// The identifier's number, in network byte order. Constant.
     #[inline]
     pub fn local_id(&self) -> u32 {
         // SAFETY: The member is constant.
-        unsafe { (*self.0.get()).local_id }
+        unsafe { (*self.raw.get()).local_id }
     }
 
     /// The number of the peer's queue pair for messages.
     #[inline]
     pub fn remote_cm_qpn(&self) -> u32 {
         // SAFETY: The member is valid; a client that is redirected sets it before it asks.
-        unsafe { (*self.0.get()).remote_cm_qpn }
+        unsafe { (*self.raw.get()).remote_cm_qpn }
     }
 
     /// The numbers that change.
     pub fn numbers(&self) -> Numbers<'_> {
-        let raw = self.0.get();
+        let raw = self.raw.get();
         // SAFETY: The members are valid as long as `self`, and aligned; C only reads them.
         unsafe {
             Numbers {
@@ -129,14 +158,15 @@ impl IdBody {
     /// Sets the service, in network byte order, that the identifier listens for or asks for.
     pub fn set_service_id(&self, service_id: u64) {
         // SAFETY: The member is valid, and aligned; C only reads it.
-        let member =
-            unsafe { core::sync::atomic::AtomicU64::from_ptr(&raw mut (*self.0.get()).service_id) };
+        let member = unsafe {
+            core::sync::atomic::AtomicU64::from_ptr(&raw mut (*self.raw.get()).service_id)
+        };
         member.store(service_id, Ordering::Relaxed);
     }
 
     /// Whether the listener is one that clients with this handler share: without a context.
     pub fn is_shared_by(&self, client: &Client) -> bool {
-        let raw = self.0.get();
+        let raw = self.raw.get();
         let (handler, _) = client.0.parts();
         // SAFETY: The client sets its handler and context before it listens, and does not change them while it does.
         let (own, context) = unsafe { ((*raw).cm_handler, (*raw).context) };
