@@ -86,10 +86,10 @@ fn input_of(attribute: Attribute, data: &Data, is_known: bool) -> Option<Input> 
         Attribute::Rej => Input::Rej,
         Attribute::Dreq => Input::Dreq,
         Attribute::Drep => Input::Drep,
-        Attribute::Lap => Input::Lap,
         Attribute::Apr => Input::Apr,
         Attribute::SidrRep => Input::SidrRep,
-        Attribute::SidrReq => return None,
+        // An alternate path that a peer offers is not there for RoCE, and is not offered to clients.
+        Attribute::Lap | Attribute::SidrReq => return None,
     })
 }
 
