@@ -49,7 +49,7 @@ impl SleepableWork for CmId {
                 offer_peer(&this, attribute, &received, &port, &offered, sleep)
             }
             Some(Entry::Unanswered(serial, status)) => unanswered(&this, serial, status, sleep),
-            Some(Entry::Expired(remote)) => expired(&this, &remote, sleep),
+            Some(Entry::Expired(remote)) => expired(&this, remote, sleep),
             Some(Entry::Established) => established(&this, sleep),
             Some(Entry::Migrated) => migrated(&this, sleep),
             None => None,
@@ -329,9 +329,10 @@ fn unanswered(id: &Arc<CmId>, serial: u64, status: u32, sleep: &MaySleep) -> Giv
     tell(id, &Event::unanswered(message, status), sleep)
 }
 
-fn expired(id: &Arc<CmId>, remote: &Remote, sleep: &MaySleep) -> GivenUp {
+fn expired(id: &Arc<CmId>, remote: Option<Remote>, sleep: &MaySleep) -> GivenUp {
     let told = id.with(sleep, |inner| {
-        match inner.connection.remote_qpn == remote.qpn {
+        let remote_qpn = inner.connection.remote_qpn;
+        match remote.is_none_or(|remote| remote.qpn == remote_qpn) {
             true => inner
                 .drive(id, Input::TimewaitExpired, &With::default(), sleep)
                 .ok()?,

@@ -135,8 +135,8 @@ pub(crate) enum Entry {
     Offered(Attribute, Received, Arc<Port>, Offer),
     /// The message with this number has ended, without an answer: `enum ib_wc_status`.
     Unanswered(u64, u32),
-    /// The time is over in which datagrams of this peer may come.
-    Expired(Remote),
+    /// The time is over in which datagrams of this peer, if it is known, may come.
+    Expired(Option<Remote>),
     /// The client has said that the connection is there.
     Established,
     /// The queue pair has migrated to the alternate path.

@@ -386,9 +386,9 @@ impl Effects for Doing<'_> {
     }
 
     fn timewait(&mut self, milliseconds: u32) {
-        if let Some(remote) = self.take_admitted() {
-            timewait::begin(self.id.number(), remote, milliseconds);
-        }
+        // Who was refused as stale has no peer in the tables, and waits, too.
+        let remote = self.take_admitted();
+        timewait::begin(self.id.number(), remote, milliseconds);
     }
 
     fn unlisten(&mut self) {}

@@ -44,7 +44,8 @@ pub(crate) struct Waiting {
     pub(crate) serial: u64,
     /// The identifier's number, by which it is found if it is there still.
     pub(crate) number: u32,
-    pub(crate) remote: Remote,
+    /// The peer, if it was in the tables.
+    pub(crate) remote: Option<Remote>,
     #[pin]
     pub(crate) work: DelayedWork<Sleepable<Waiting>>,
 }

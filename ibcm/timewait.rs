@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Waits for so long. Without memory the client is told at once.
-pub(crate) fn begin(number: u32, remote: Remote, milliseconds: u32) {
+pub(crate) fn begin(number: u32, remote: Option<Remote>, milliseconds: u32) {
     let made = tables::with(|tables| {
         let serial = tables.next_waiting();
         let init = pin_init!(Waiting {
@@ -35,8 +35,14 @@ pub(crate) fn begin(number: u32, remote: Remote, milliseconds: u32) {
     }
 }
 
-fn expire(number: u32, remote: Remote) {
-    let found = tables::with(|tables| tables.find(number, remote.comm_id).ok_or(ENOENT));
+fn expire(number: u32, remote: Option<Remote>) {
+    let found = tables::with(|tables| {
+        let id = match &remote {
+            Some(remote) => tables.find(number, remote.comm_id),
+            None => tables.by_number(number),
+        };
+        id.ok_or(ENOENT)
+    });
     if let Ok(id) = found {
         let _ = id.post(Entry::Expired(remote));
     }
