@@ -345,7 +345,10 @@ fn expired(id: &Arc<CmId>, remote: Option<Remote>, sleep: &MaySleep) -> GivenUp 
 fn established(id: &Arc<CmId>, sleep: &MaySleep) -> GivenUp {
     let told = id.with(sleep, |inner| {
         let with = With::default();
-        inner.drive(id, Input::Establish, &with, sleep).ok()?;
+        inner.settle(id, sleep);
+        if !core::mem::take(&mut inner.is_settled) {
+            return None;
+        }
         inner.drive(id, Input::Established, &with, sleep).ok()?
     });
     id.note_established();

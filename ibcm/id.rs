@@ -118,6 +118,8 @@ pub(crate) struct Inner {
     /// Whether the peer is in the tables, by this identifier.
     pub(crate) admitted: Option<Remote>,
     pub(crate) sidr: Option<SidrKey>,
+    /// The connection is there because the client has said so, and the client has not been told.
+    pub(crate) is_settled: bool,
 }
 
 /// A request of a peer, for the listener's client. Who destroys the listener waits until the client has been told.
@@ -165,6 +167,7 @@ impl CmId {
             serial: 0,
             admitted: None,
             sidr: None,
+            is_settled: false,
         };
         let inbox = Inbox {
             entries: KVec::new(),
@@ -309,6 +312,11 @@ impl CmId {
             true => Ok(()),
             false => Err(ENOMEM),
         }
+    }
+
+    /// Whether the client has said that the connection is there, and the work item does not know yet.
+    pub(crate) fn notes_established(&self) -> bool {
+        self.is_established.load(Ordering::Acquire)
     }
 
     /// The work item knows that the client has said so.

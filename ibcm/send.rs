@@ -168,6 +168,12 @@ pub(crate) struct With<'a> {
 }
 
 impl Inner {
+    /// The connection is there from when the client says so, before anything else happens.
+    pub(crate) fn settle(&mut self, id: &Arc<CmId>, sleep: &MaySleep) {
+        let with = With::default();
+        self.is_settled |= self.drive(id, Input::Establish, &with, sleep).is_ok();
+    }
+
     /// Does what the table of states says, and tells the event for the client.
     ///
     /// # Errors
@@ -180,6 +186,9 @@ impl Inner {
         with: &With<'_>,
         sleep: &MaySleep,
     ) -> Result<Option<Event>> {
+        if input != Input::Establish && id.notes_established() {
+            self.settle(id, sleep);
+        }
         let given = Given {
             private_data: with.private_data,
             transaction: with.transaction,
