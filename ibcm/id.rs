@@ -145,11 +145,86 @@ pub(crate) enum Entry {
     Migrated,
 }
 
-/// What waits for the work item, oldest first.
+/// What has a place of its own, and how many entries that came before it are left.
+struct Behind<T> {
+    what: T,
+    entries: usize,
+}
+
+impl<T: Copy> Behind<T> {
+    /// Takes what has no entries before it.
+    fn take(place: &mut Option<Self>) -> Option<T> {
+        let is_due = place.as_ref().is_some_and(|place| place.entries == 0);
+        let due = if is_due { place.take() } else { None };
+        due.map(|place| place.what)
+    }
+
+    /// An entry has been taken.
+    fn advance(place: &mut Option<Self>) {
+        if let Some(place) = place {
+            place.entries = place.entries.saturating_sub(1);
+        }
+    }
+}
+
+/// What waits for the work item, oldest first. What nobody repeats has a place of its own, so that it is not lost without memory.
 struct Inbox {
     entries: KVec<Entry>,
+    unanswered: Option<Behind<(u64, u32)>>,
+    expired: Option<Behind<Option<Remote>>>,
     /// The client has given the identifier up.
     is_closed: bool,
+}
+
+/// Entries of an inbox: peers repeat their messages.
+const MAX_ENTRIES: usize = 64;
+
+impl Inbox {
+    fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.unanswered.is_none() && self.expired.is_none()
+    }
+
+    /// Puts something in; gives back what has no room.
+    fn put(&mut self, entry: Entry) -> Result<(), Entry> {
+        let entries = self.entries.len();
+        if self.is_closed {
+            return Err(entry);
+        }
+        match entry {
+            Entry::Unanswered(serial, status) => {
+                // Of two messages the newer one is waited for.
+                let place = self.unanswered.take();
+                let older = place.filter(|place| place.what.0 > serial);
+                let what = (serial, status);
+                self.unanswered = older.or(Some(Behind { what, entries }));
+            }
+            Entry::Expired(what) => self.expired = Some(Behind { what, entries }),
+            entry if entries >= MAX_ENTRIES => return Err(entry),
+            entry => {
+                if self.entries.reserve(1, GFP_ATOMIC).is_err() {
+                    return Err(entry);
+                }
+                return self
+                    .entries
+                    .push_within_capacity(entry)
+                    .map_err(|error| error.0);
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self) -> Option<Entry> {
+        if let Some((serial, status)) = Behind::take(&mut self.unanswered) {
+            return Some(Entry::Unanswered(serial, status));
+        }
+        if let Some(remote) = Behind::take(&mut self.expired) {
+            return Some(Entry::Expired(remote));
+        }
+        let entry = self.entries.remove(0).ok();
+        Behind::advance(&mut self.unanswered);
+        Behind::advance(&mut self.expired);
+        entry
+    }
 }
 
 impl CmId {
@@ -171,6 +246,8 @@ impl CmId {
         };
         let inbox = Inbox {
             entries: KVec::new(),
+            unanswered: None,
+            expired: None,
             is_closed: false,
         };
         let init = pin_init!(Self {
@@ -228,18 +305,17 @@ impl CmId {
     /// As [`Self::post`], before the work item may take it: [`Self::start`] follows.
     pub(crate) fn put(&self, entry: Entry) -> bool {
         let mut inbox = self.inbox.lock();
-        if inbox.is_closed {
-            drop(inbox);
-            return false;
-        }
-        inbox.entries.push(entry, GFP_ATOMIC).is_ok()
+        let refused = inbox.put(entry);
+        // A message is freed without the lock.
+        drop(inbox);
+        refused.is_ok()
     }
 
     /// Lets the work item take what is in the inbox.
     pub(crate) fn start(self: &Arc<Self>) {
         let inbox = self.inbox.lock();
         // With the lock, so that it is not queued after the inbox is closed, which empties it.
-        if !inbox.entries.is_empty() {
+        if !inbox.is_empty() {
             self.queue();
         }
     }
@@ -255,8 +331,8 @@ impl CmId {
     /// Takes the oldest entry, and queues the work for the next one.
     pub(super) fn next_entry(self: &Arc<Self>) -> Option<Entry> {
         let mut inbox = self.inbox.lock();
-        let entry = inbox.entries.remove(0).ok();
-        if !inbox.entries.is_empty() {
+        let entry = inbox.take();
+        if !inbox.is_empty() {
             self.queue();
         }
         entry
@@ -266,6 +342,8 @@ impl CmId {
     pub(crate) fn close(&self) -> KVec<Entry> {
         let mut inbox = self.inbox.lock();
         inbox.is_closed = true;
+        inbox.unanswered = None;
+        inbox.expired = None;
         core::mem::replace(&mut inbox.entries, KVec::new())
     }
 
