@@ -219,12 +219,29 @@ static void notified(void)
 	ct_down(&passive);
 }
 
+/* The client knows before the RTU, and disconnects before it is told that it is there. */
+static void notified_and_over(void)
+{
+	memset(&passive, 0, sizeof(passive));
+	listener.for_child = &passive;
+	ct_up(&active);
+	ct_req(&active, &usual);
+	CHECK("a request", ct_is_next(&passive, IB_CM_REQ_RECEIVED));
+	ct_rep(&passive);
+	CHECK("a reply", ct_is_next(&active, IB_CM_REP_RECEIVED));
+	CHECK_EQ("data has come", 0, ib_cm_notify(passive.id, IB_EVENT_COMM_EST));
+	CHECK_EQ("it disconnects at once", 0, ib_send_cm_dreq(passive.id, NULL, 0));
+	ct_down(&active);
+	ct_down(&passive);
+}
+
 void ct_test_connect(void)
 {
 	establish();
 	disconnect();
 	cross();
 	notified();
+	notified_and_over();
 	ct_down(&listener);
 }
 
@@ -304,6 +321,8 @@ void ct_test_refuse(void)
 		CHECK_EQ("nobody is told of the request", 0, nobody.told);
 		ib_send_cm_drep(active.id, NULL, 0);
 		CHECK("for both", ct_is_next(&passive, IB_CM_DREP_RECEIVED));
+		CHECK("who was refused waits, and may ask again", ct_is_next(&again, IB_CM_TIMEWAIT_EXIT));
+		CHECK_EQ("it is idle", IB_CM_IDLE, again.id->state);
 		ct_down(&again);
 	}
 	ct_down(&active);
