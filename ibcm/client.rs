@@ -125,6 +125,7 @@ fn close(port: &Arc<Port>, sleep: &MaySleep) {
         let _ = agents
             .device
             .modify_port(port.number, 0, IB_PORT_CM_SUP, sleep);
+        receive::close(port, sleep);
     }
 }
 

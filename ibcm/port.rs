@@ -7,18 +7,25 @@
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
 //! | `Port::agents` | the agents of a port, as long as the device is there; held while a message is made and posted | process context | what the core and drivers take |
+//! | `Port::requests` | requests whose senders' addresses are not known yet | process context | the work queue's |
 //! | `PORTS` | the ports | process context | the allocator |
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use ib_cm_protocol::{counters::Group, messages::Attribute};
 use kernel::{
+    new_work,
     prelude::*,
     sync::{new_mutex, Arc, Mutex},
+    workqueue::Work,
 };
-use kernel_ext::{static_lock::static_lock, static_vec::StaticVec};
+use kernel_ext::{sleepable::Sleepable, static_lock::static_lock, static_vec::StaticVec};
 use rdma::{
-    client::{attachment::Attached, mad, port_files::PortFiles},
+    client::{
+        attachment::Attached,
+        mad::{self, Received},
+        port_files::PortFiles,
+    },
     core::{path::Path, Device},
     MaySleep,
 };
@@ -38,6 +45,18 @@ pub(crate) struct Agents {
     pub(crate) device: Attached,
 }
 
+/// Messages whose answer or identifier needs the address of their sender, oldest first. Finding it takes up to a second.
+struct Requests {
+    waiting: KVec<Received>,
+    /// The work item has one of them.
+    is_busy: bool,
+    /// The port has gone.
+    is_closed: bool,
+}
+
+/// Messages of a port that may wait for the address of their sender. Further ones are dropped: peers repeat them.
+const MAX_REQUESTS: usize = 64;
+
 /// A port with a connection manager.
 #[pin_data]
 pub(crate) struct Port {
@@ -48,17 +67,28 @@ pub(crate) struct Port {
     pub(super) counters: [[AtomicU64; Attribute::ALL.len()]; Group::ALL.len()],
     #[pin]
     pub(super) agents: Mutex<Option<Agents>>,
+    #[pin]
+    requests: Mutex<Requests>,
+    #[pin]
+    pub(super) work: Work<Sleepable<Port>>,
 }
 
 impl Port {
     pub(super) fn new(device: &Device, number: u32) -> Result<Arc<Self>> {
         let (address, ack_delay) = (address(device), device.attrs().local_ca_ack_delay);
+        let requests = Requests {
+            waiting: KVec::new(),
+            is_busy: false,
+            is_closed: false,
+        };
         let init = pin_init!(Self {
             device: address,
             number,
             ack_delay,
             counters: [const { [const { AtomicU64::new(0) }; Attribute::ALL.len()] }; Group::ALL.len()],
             agents <- new_mutex!(None, "Port::agents"),
+            requests <- new_mutex!(requests, "Port::requests"),
+            work <- new_work!("Port::work"),
         });
         Arc::pin_init(init, GFP_KERNEL)
     }
@@ -83,6 +113,41 @@ impl Port {
     /// `EINVAL` if the device has gone.
     pub(crate) fn attached(&self, sleep: &MaySleep) -> Result<Attached> {
         self.with(sleep, |agents| agents.device.another().ok_or(EINVAL))
+    }
+
+    /// Lets a message wait for the work item, which `start` queues. Without room it is dropped.
+    pub(crate) fn wait(&self, message: Received, _sleep: &MaySleep, start: impl FnOnce()) {
+        let mut requests = self.requests.lock();
+        if requests.is_closed || requests.waiting.len() >= MAX_REQUESTS {
+            return;
+        }
+        if requests.waiting.push(message, GFP_KERNEL).is_ok() {
+            // With the lock, so that it is not queued after the port has gone.
+            start();
+        }
+    }
+
+    /// Whether messages wait, or one of them is being taken.
+    pub(crate) fn has_requests(&self, _sleep: &MaySleep) -> bool {
+        let requests = self.requests.lock();
+        requests.is_busy || !requests.waiting.is_empty()
+    }
+
+    /// The message that has waited for longest. The work item calls this until there is none.
+    pub(super) fn next_request(&self, _sleep: &MaySleep) -> Option<Received> {
+        let mut requests = self.requests.lock();
+        let first = requests.waiting.remove(0).ok();
+        requests.is_busy = first.is_some();
+        first
+    }
+
+    /// No message waits from now on.
+    pub(super) fn close_requests(&self, _sleep: &MaySleep) {
+        let mut requests = self.requests.lock();
+        requests.is_closed = true;
+        let waiting = core::mem::replace(&mut requests.waiting, KVec::new());
+        drop(requests);
+        drop(waiting);
     }
 
     /// Counts messages.

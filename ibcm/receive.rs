@@ -2,6 +2,9 @@
 
 //! Messages that come: those for an identifier go into its inbox, requests make a new one.
 //!
+//! A request is answered to its sender, whose address takes up to a second to find. So requests wait in a list of their port, and
+//! other messages are received meanwhile.
+//!
 //! C header: `include/rdma/ib_cm.h`.
 
 use ib_cm_protocol::{
@@ -13,8 +16,11 @@ use ib_cm_protocol::{
     remote::{addressee, again, Addressee, Admission, Remote, SidrKey},
     states::Input,
 };
-use kernel::{prelude::*, sync::Arc};
-use kernel_ext::uses::Use;
+use kernel::{impl_has_work, prelude::*, sync::Arc};
+use kernel_ext::{
+    sleepable::{self, Sleepable, SleepableWork},
+    uses::Use,
+};
 use rdma::{
     client::mad::Received,
     core::{
@@ -27,28 +33,63 @@ use rdma::{
 
 use crate::{
     end,
-    id::{Av, CmId, Entry, Offer},
+    id::{Av, CmId, Entry, Offer, QUEUE},
     port::Port,
     send::{answer, data_of, header_of, put, Header, With},
     tables,
 };
 
-/// Takes a message of a port.
+impl_has_work! {
+    impl HasWork<Sleepable<Self>> for Port { self.work }
+}
+
+impl SleepableWork for Port {
+    fn run(this: Arc<Self>, sleep: &MaySleep) {
+        while let Some(received) = this.next_request(sleep) {
+            late(&this, received, sleep);
+        }
+    }
+}
+
+/// Takes a message of a port, without waiting for the address of its sender.
 pub(crate) fn message(port: &Arc<Port>, received: Received, sleep: &MaySleep) {
-    let Some(header) = header_of(received.bytes()) else {
-        return;
-    };
-    let Some(&data) = data_of(received.bytes()) else {
+    let Some((header, &data)) = parts_of(&received) else {
         return;
     };
     port.count(Group::Received, header.attribute, 1);
-    // What a peer gets for a message that cannot be taken is decided below; an error is that there is no memory, and it asks again.
+    let target = addressee(header.attribute, &data);
+    if target != Addressee::New {
+        if let Some(id) = find(header.attribute, &data) {
+            let _ = id.post(Entry::Message(header.attribute, received, port.clone()));
+            return;
+        }
+    }
+    // The REQ of a peer that gives up may wait itself: what names the peer alone comes after it.
+    let is_behind = matches!(target, Addressee::Peer { .. }) && port.has_requests(sleep);
+    let is_answered = target == Addressee::New || header.attribute == Attribute::Dreq;
+    if is_behind || is_answered {
+        port.wait(received, sleep, || {
+            let _ = QUEUE.with(|queue| sleepable::enqueue(queue, port));
+        });
+    }
+}
+
+fn parts_of(received: &Received) -> Option<(Header, &Data)> {
+    Some((header_of(received.bytes())?, data_of(received.bytes())?))
+}
+
+/// Takes a message that has waited.
+fn late(port: &Arc<Port>, received: Received, sleep: &MaySleep) {
+    let Some((header, &data)) = parts_of(&received) else {
+        return;
+    };
     let incoming = |received| Incoming {
         port,
         received,
         header,
         data,
     };
+    // What a peer gets for a message that cannot be taken is decided below; an error is that there is no memory, and it asks again.
     let _ = match header.attribute {
         Attribute::Req => incoming(received).request(sleep),
         Attribute::SidrReq => incoming(received).resolution(sleep),
@@ -60,6 +101,12 @@ pub(crate) fn message(port: &Arc<Port>, received: Received, sleep: &MaySleep) {
             None => nobody(port, &received, header, &data, sleep),
         },
     };
+}
+
+/// Drops the messages of a port that wait. None is taken after this returns.
+pub(crate) fn close(port: &Arc<Port>, sleep: &MaySleep) {
+    port.close_requests(sleep);
+    sleepable::cancel_sync(port, sleep);
 }
 
 /// The identifier that a message is for.
