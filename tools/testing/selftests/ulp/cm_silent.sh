@@ -8,7 +8,7 @@
 
 here=$(dirname "$0")
 requests() { on B python3 "$here/cm_forge.py" "$a4" "$1" "$2"; } # FIRST-ADDRESS COUNT
-received() { on A cat "$port/cm_rx_msgs/req"; }
+received() { ${FERROBAND_HOST:+on A} cat "$port/cm_rx_msgs/req"; }
 have_come() { [ "$(received)" -ge "$1" ]; }
 # How many hosts A has looked for; it looks for one after the other.
 looked_for() { on A ip neigh show dev "$(netdev A)" | grep -c '^10\.0\.0\.[12][0-9][0-9] '; }
