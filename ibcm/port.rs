@@ -54,8 +54,9 @@ struct Requests {
     is_closed: bool,
 }
 
-/// Messages of a port that may wait for the address of their sender. Further ones are dropped: peers repeat them.
-const MAX_REQUESTS: usize = 64;
+/// Messages of a port that may wait for the address of their sender: as many as the receive queue of its MADs has by default. Further ones
+/// are dropped: peers repeat them.
+const MAX_REQUESTS: usize = 512;
 
 /// A port with a connection manager.
 #[pin_data]
