@@ -75,6 +75,15 @@ macro_rules! pin_init {
 
 pub(crate) use pin_init;
 
+/// Of `kernel_ext`.
+pub mod zeroed {
+    use super::prelude::{Flags, KVec, Result};
+
+    pub fn zeroed<T: Clone + Default>(count: usize, flags: Flags) -> Result<KVec<T>> {
+        KVec::zeroed(count, flags)
+    }
+}
+
 /// Vectors.
 pub mod memory {
     use super::prelude::{Error, Flags, Result};
@@ -94,11 +103,12 @@ pub mod memory {
             Ok(Self(Vec::with_capacity(count)))
         }
 
-        pub fn from_elem(value: T, count: usize, _flags: Flags) -> Result<Self>
+        /// A vector of default values, which are zeros here.
+        pub fn zeroed(count: usize, _flags: Flags) -> Result<Self>
         where
-            T: Clone,
+            T: Clone + Default,
         {
-            Ok(Self(vec![value; count]))
+            Ok(Self(vec![T::default(); count]))
         }
 
         pub fn push(&mut self, value: T, _flags: Flags) -> Result {
