@@ -23,7 +23,7 @@ use crate::core::{
 /// # Invariants
 ///
 /// The device is there as long as the client has the identifier, and as long as the module's object around this keeps it.
-/// While `has_client` is set, the client owns a reference that has not come back.
+/// While `has_client` is set, the client owns a reference that has not come back, unless it has destroyed the identifier.
 #[repr(C)]
 pub struct IdBody {
     raw: Opaque<ib_cm_id>,
