@@ -77,11 +77,7 @@ pub(crate) use pin_init;
 
 /// Of `kernel_ext`.
 pub mod zeroed {
-    use super::prelude::{Flags, KVec, Result};
-
-    pub fn zeroed<T: Clone + Default>(count: usize, flags: Flags) -> Result<KVec<T>> {
-        KVec::zeroed(count, flags)
-    }
+    pub use super::memory::zeroed;
 }
 
 /// Vectors.
@@ -94,6 +90,11 @@ pub mod memory {
 
     pub type KVVec<T> = KVec<T>;
 
+    /// A vector of default values, which are zeros here.
+    pub fn zeroed<T: Clone + Default>(count: usize, _flags: Flags) -> Result<KVec<T>> {
+        Ok(KVec(vec![T::default(); count]))
+    }
+
     impl<T> KVec<T> {
         pub fn new() -> Self {
             Self(Vec::new())
@@ -101,14 +102,6 @@ pub mod memory {
 
         pub fn with_capacity(count: usize, _flags: Flags) -> Result<Self> {
             Ok(Self(Vec::with_capacity(count)))
-        }
-
-        /// A vector of default values, which are zeros here.
-        pub fn zeroed(count: usize, _flags: Flags) -> Result<Self>
-        where
-            T: Clone + Default,
-        {
-            Ok(Self(vec![T::default(); count]))
         }
 
         pub fn push(&mut self, value: T, _flags: Flags) -> Result {
