@@ -455,12 +455,31 @@ _rdma_pair() { # what is done to the server once the client has ended, SERVER --
 	shift
 	while [ "$1" != -- ]; do server+=("$1"); shift; done
 	shift
-	on_exec A timeout "${LIMIT:-30}" "${server[@]}" &
+	on_exec A timeout "${LIMIT:-30}" "${server[@]}" > /run/pair.server 2>&1 &
 	server_pid=$!
 	cm_listens A
-	on "$([ -n "${LOOPBACK:-}" ] && echo A || echo B)" timeout "${LIMIT:-30}" "$@" || status=$?
+	on "$([ -n "${LOOPBACK:-}" ] && echo A || echo B)" timeout "${LIMIT:-30}" "$@" > /run/pair.client 2>&1 || status=$?
+	! closed_early client /run/pair.client || status=0
 	$end $server_pid 2> /dev/null
-	wait $server_pid || [ "$end" = kill ] || status=$?
+	wait $server_pid || [ "$end" = kill ] || closed_early server /run/pair.server || status=$?
+	cat /run/pair.server /run/pair.client
+	return $status
+}
+
+# closed_early client|server LOG: what an rping said that failed: it closed its event channel while a thread of its own went on to read
+# it, which ends the process. It closes it when its connection has ended and all pings are done, and says what went wrong before.
+closed_early() {
+	grep -q '^rdma_get_cm_event: Bad file descriptor' "$2" && grep -q "^$1 DISCONNECT EVENT" "$2" &&
+		! grep -v '^wait for RDMA_READ_ADV state 10' "$2" | grep -qiE 'mismatch|failed|error|wait for'
+}
+
+# pings HOST [OPTION...]: a client rping that validates, on that host; without hosts ("") here.
+pings() {
+	local host=$1 status=0
+	shift
+	${host:+on "$host"} timeout "${LIMIT:-30}" rping -c -V "$@" > /run/pings 2>&1 || status=$?
+	! closed_early client /run/pings || status=0
+	cat /run/pings
 	return $status
 }
 

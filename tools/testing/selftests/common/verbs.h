@@ -195,6 +195,19 @@ static inline long now_ms(void)
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* Memory holds these bytes within so many milliseconds: what a UC requester has sent it completes, and it may arrive later. */
+static inline bool bytes_arrive(const void *at, const void *bytes, size_t length, int ms)
+{
+	long until = now_ms() + ms;
+
+	while (memcmp(at, bytes, length)) {
+		if (now_ms() >= until)
+			return false;
+		usleep(200);
+	}
+	return true;
+}
+
 /* One completion within so many milliseconds; a status of -1 when there was none. */
 static inline struct ibv_wc wait_wc(struct end *end, int ms)
 {

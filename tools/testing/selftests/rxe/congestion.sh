@@ -20,12 +20,13 @@ handled() { count A rp_cnp_handled; }
 marks() {
 	local dev
 	dev=$(netdev "$1")
+	_lossy=yes
 	on "$1" tc qdisc replace dev "$dev" root handle 1: prio || return
 	on "$1" tc qdisc replace dev "$dev" parent 1:3 handle 30: netem limit 10000 loss "$2" ecn || return
 	on "$1" tc filter replace dev "$dev" parent 1: pref 1 protocol ip u32 match ip dport 4791 0xffff flowid 1:3 || return
 	on "$1" tc filter replace dev "$dev" parent 1: pref 2 protocol ipv6 u32 match ip6 dport 4791 0xffff flowid 1:3
 }
-unmarked() { for host in A B; do on $host tc qdisc del dev "$(netdev $host)" root 2> /dev/null; done; }
+unmarked() { _lossy=; for host in A B; do on $host tc qdisc del dev "$(netdev $host)" root 2> /dev/null; done; }
 # lost SENDER RECEIVER: the packets of the one that the other one did not get.
 lost() { echo $(($(count "$1" sent_pkts) - $(count "$2" rcvd_pkts))); }
 # What was lost is sent again, and what a slow machine acknowledges late.

@@ -5,6 +5,16 @@
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 
+wildcard() {
+	local server status=0
+	timeout 20 rping -s -a 0.0.0.0 -C 2 > /run/wildcard 2>&1 &
+	server=$!
+	sleep 1
+	LIMIT=10 pings "" -a 10.1.0.2 -C 2 || status=1
+	wait $server || closed_early server /run/wildcard || status=1
+	return $status
+}
+
 modules_load
 wire_up
 ip link set lo up
@@ -18,7 +28,7 @@ retry 10 grep -q 0a01:0001 /sys/class/infiniband/rxe_left/ports/1/gids/1
 retry 10 grep -q 0a01:0002 /sys/class/infiniband/rxe_right/ports/1/gids/1
 
 told "the end" timeout 90 "$(dirname "$0")/cm_listen" 10.1.0.1 rxe_left 10.1.0.2 rxe_right 10.2.0.1 rxe_far
-check "rping listens at the wildcard" eval 'timeout 20 rping -s -a 0.0.0.0 -C 2 & sleep 1; timeout 10 rping -c -a 10.1.0.2 -C 2; status=$?; wait $! && [ $status = 0 ]'
+check "rping listens at the wildcard" wildcard
 check "nothing is left" retry 10 no_objects
 for device in rxe_left rxe_right rxe_far; do rdma link del $device 2> /dev/null; done
 ip link del left

@@ -13,7 +13,7 @@ have_come() { [ "$(received)" -ge "$1" ]; }
 # How many hosts A has looked for; it looks for one after the other.
 looked_for() { on A ip neigh show dev "$(netdev A)" | grep -c '^10\.0\.0\.[12][0-9][0-9] '; }
 waits() { [ "$(looked_for)" -lt "$1" ]; }
-connects() { on A timeout "$1" rping -c -a "$(addr B)" -V -C 2; }
+connects() { LIMIT=$1 pings A -a "$(addr B)" -C 2; }
 goes() { # SECONDS
 	local begin=$SECONDS
 	link_down A && [ $((SECONDS - begin)) -le "$1" ]

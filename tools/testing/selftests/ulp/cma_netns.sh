@@ -31,11 +31,11 @@ both() {
 	on_exec B rping -s -V -C 3 > $log.b 2>&1 &
 	server_b=$!
 	cm_listens A
-	on B timeout 20 rping -c -a "$(addr A)" -V -C 3 || status=1
-	wait $server_a || status=1
+	pings B -a "$(addr A)" -C 3 || status=1
+	wait $server_a || closed_early server $log.a || status=1
 	kill -0 $server_b || { echo "the other server has ended"; status=1; }
-	on A timeout 20 rping -c -a "$(addr B)" -V -C 3 || status=1
-	wait $server_b || status=1
+	pings A -a "$(addr B)" -C 3 || status=1
+	wait $server_b || closed_early server $log.b || status=1
 	return $status
 }
 

@@ -68,11 +68,11 @@ siw_up() {
 }
 ping_itself() {
 	local server
-	timeout 20 rping -s -a 10.0.9.1 -V -C 10 &
+	timeout 20 rping -s -a 10.0.9.1 -V -C 10 > /run/itself 2>&1 &
 	server=$!
 	sleep 1
-	timeout 15 rping -c -a 10.0.9.1 -V -C 10 || { wait $server; return 1; }
-	wait $server
+	LIMIT=15 pings "" -a 10.0.9.1 -C 10 || { wait $server; return 1; }
+	wait $server || closed_early server /run/itself
 }
 mapper_knows() { grep -q "recvfrom.*nlmsg_type=$1 " /run/iwpmd.trace; }
 no_mapper() { ! pidof iwpmd; }

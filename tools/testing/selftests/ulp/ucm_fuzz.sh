@@ -26,12 +26,6 @@ replug() {
 	[ $times -gt 0 ] && echo "pass|the device went and came" || echo "fail|the device went and came|never"
 }
 
-# rping has closed its channel while its other thread was waiting for events, which ends the process; its pings were done.
-closed_early() {
-	grep -q 'DISCONNECT EVENT' /run/beside.client && grep -q 'rdma_get_cm_event: Bad file descriptor' /run/beside.client &&
-		! grep -qiE 'mismatch|failed|error|wait for' /run/beside.client
-}
-
 # beside PID: others connect over the other device, as long as the process runs.
 beside() {
 	local times=0 failed='' server
@@ -41,9 +35,9 @@ beside() {
 		retry 10 on B bash -c 'rdma resource show cm_id link rxe1 | grep -q LISTEN'
 		# An identifier is in this state a moment before its service is known.
 		sleep 1
-		on B timeout 60 rping -c -a "$(addr B)" -V -C 2 > /run/beside.client 2>&1 || closed_early || failed=$times
+		LIMIT=60 pings B -a "$(addr B)" -C 2 > /run/beside.client || failed=$times
 		[ -z "$failed" ] || kill $server
-		wait $server || failed=$times
+		wait $server || closed_early server /run/beside.server || failed=$times
 		[ -z "$failed" ] || break
 		times=$((times + 1))
 		sleep 0.5
