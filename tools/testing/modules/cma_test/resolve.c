@@ -161,6 +161,42 @@ static void loopback(void)
 	rt_down(&end);
 }
 
+/* The path to a neighbour, with nothing set. */
+static void neighbour_route(void)
+{
+	int error = rt_routed(&end, RT_NEIGHBOUR, RT_PORT);
+	struct sa_path_rec *path = end.id->route.path_rec;
+	union ib_gid wanted;
+
+	CHECK_EQ("without options", 0, error);
+	if (!error && path) {
+		CHECK_EQ("the usual life time", 16, path->packet_life_time);
+		CHECK_EQ("the usual service type", 0, path->traffic_class);
+		CHECK("the MAC address", !memcmp(path->roce.dmac, end.id->route.addr.dev_addr.dst_dev_addr, ETH_ALEN));
+		CHECK_EQ("which is that of the neighbour", 0x50, path->roce.dmac[5]);
+		rdma_ip2gid(rt_sa(RT_HERE, 0), &wanted);
+		CHECK("from where", !memcmp(&path->sgid, &wanted, 16));
+		rdma_ip2gid(rt_sa(RT_NEIGHBOUR, 0), &wanted);
+		CHECK("to where", !memcmp(&path->dgid, &wanted, 16));
+	}
+	rt_down(&end);
+}
+
+static void route6(void)
+{
+	int error = rt_routed(&end, RT_HERE6, RT_PORT);
+	struct sa_path_rec *path = end.id->route.path_rec;
+	union ib_gid wanted;
+
+	CHECK_EQ("of IPv6", 0, error);
+	if (!error && path) {
+		CHECK_EQ("its kind", SA_PATH_REC_TYPE_ROCE_V2, path->rec_type);
+		rdma_ip2gid(rt_sa(RT_HERE6, 0), &wanted);
+		CHECK("to where", !memcmp(&path->dgid, &wanted, 16));
+	}
+	rt_down(&end);
+}
+
 static void routes(void)
 {
 	struct sa_path_rec *path;
@@ -201,23 +237,8 @@ static void routes(void)
 	CHECK_EQ("a second time", -EINVAL, rdma_resolve_route(end.id, 1000));
 	rt_down(&end);
 
-	CHECK_EQ("without options", 0, rt_routed(&end, RT_NEIGHBOUR, RT_PORT));
-	path = end.id->route.path_rec;
-	CHECK_EQ("the usual life time", 16, path->packet_life_time);
-	CHECK_EQ("the usual service type", 0, path->traffic_class);
-	CHECK("the MAC address", !memcmp(path->roce.dmac, end.id->route.addr.dev_addr.dst_dev_addr, ETH_ALEN));
-	CHECK_EQ("which is that of the neighbour", 0x50, path->roce.dmac[5]);
-	rdma_ip2gid(rt_sa(RT_HERE, 0), &wanted);
-	CHECK("from where", !memcmp(&path->sgid, &wanted, 16));
-	rdma_ip2gid(rt_sa(RT_NEIGHBOUR, 0), &wanted);
-	CHECK("to where", !memcmp(&path->dgid, &wanted, 16));
-	rt_down(&end);
-	CHECK_EQ("of IPv6", 0, rt_routed(&end, RT_HERE6, RT_PORT));
-	path = end.id->route.path_rec;
-	CHECK_EQ("its kind", SA_PATH_REC_TYPE_ROCE_V2, path->rec_type);
-	rdma_ip2gid(rt_sa(RT_HERE6, 0), &wanted);
-	CHECK("to where", !memcmp(&path->dgid, &wanted, 16));
-	rt_down(&end);
+	neighbour_route();
+	route6();
 }
 
 /* A path that the client has, in place of a route. */
