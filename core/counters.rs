@@ -19,7 +19,7 @@
 pub(crate) mod state;
 
 use kernel::prelude::*;
-use kernel_ext::{bindings as c, error::EOPNOTSUPP};
+use kernel_ext::{bindings as c, error::EOPNOTSUPP, zeroed::zeroed};
 use rdma::{
     core::{
         counter::{CounterMode, NewCounter, OwnedCounter},
@@ -204,7 +204,7 @@ pub(crate) fn set_up(device: &Device, sleep: &MaySleep) -> Result {
             None => None,
         };
         let count = counters.map(|counters| usize::try_from(counters.count()).unwrap_or(0));
-        let history = count.map(|count| KVec::from_elem(0, count, GFP_KERNEL));
+        let history = count.map(|count| zeroed(count, GFP_KERNEL));
         let port = Port {
             number,
             mode: Mode::NONE,

@@ -4,7 +4,10 @@
 //!
 //! C headers: `include/uapi/linux/socket.h`, `include/rdma/ib.h`.
 
-use rdma::bindings::{self, sockaddr, sockaddr_ib, sockaddr_in, sockaddr_in6};
+use rdma::{
+    bindings::{self, sockaddr, sockaddr_ib, sockaddr_in, sockaddr_in6},
+    core::iw::address::SockAddr,
+};
 
 /// The size of the storage in bytes.
 const SIZE: usize = 128;
@@ -34,12 +37,10 @@ impl SocketAddress {
     ///
     /// # Safety
     ///
-    /// `raw` is valid for reads.
+    /// `raw` is valid for reads. Others in Rust write to it by [`SockAddr::store`] alone.
     pub(crate) unsafe fn read(raw: *const bindings::__kernel_sockaddr_storage) -> Self {
-        // SAFETY: By the safety requirements; the structure has the alignment of a word and this size, and any bytes are words.
-        let words = unsafe { raw.cast::<[u64; SIZE / 8]>().read_volatile() };
-        // SAFETY: The sizes are equal, and any bytes are an address.
-        unsafe { core::mem::transmute::<[u64; SIZE / 8], Self>(words) }
+        // SAFETY: By the safety requirements.
+        Self(*unsafe { SockAddr::load(raw) }.as_bytes())
     }
 
     /// The family, `AF_*`; 0 for none.

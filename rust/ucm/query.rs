@@ -87,13 +87,13 @@ impl<'a> Route<'a> {
 
     /// The local address; of the family 0 if there is none.
     pub fn source(&self) -> SocketAddress {
-        // SAFETY: The identifier is valid, whose address has room for any family.
+        // SAFETY: The identifier is valid, whose address has room for any family. In Rust `show_addresses` alone writes to it, by `store`.
         unsafe { SocketAddress::read((&raw const (*self.raw()).addr.src_addr).cast()) }
     }
 
     /// The address of the peer; of the family 0 if there is none.
     pub fn destination(&self) -> SocketAddress {
-        // SAFETY: The identifier is valid, whose address has room for any family.
+        // SAFETY: The identifier is valid, whose address has room for any family. In Rust `show_addresses` alone writes to it, by `store`.
         unsafe { SocketAddress::read((&raw const (*self.raw()).addr.dst_addr).cast()) }
     }
 

@@ -13,7 +13,10 @@ use kernel::{
     prelude::*,
     sync::rcu,
 };
-use kernel_ext::error::{ENODATA, EOPNOTSUPP};
+use kernel_ext::{
+    error::{ENODATA, EOPNOTSUPP},
+    zeroed::zeroed,
+};
 use rdma::{
     core::{command::UverbsFile, uobject::ApiObject, AttrBundle, Device, Ucontext, Uobject},
     MaySleep,
@@ -56,7 +59,7 @@ pub fn gid_table(
     max: usize,
     _sleep: &MaySleep,
 ) -> Result<KVVec<ib_uverbs_gid_entry>> {
-    let mut entries = KVVec::from_elem(pin_init::zeroed(), max, GFP_KERNEL)?;
+    let mut entries: KVVec<ib_uverbs_gid_entry> = zeroed(max, GFP_KERNEL)?;
     // SAFETY: The device is valid, and the vector has room for its length.
     let count =
         unsafe { c::rdma_query_gid_table(device.as_raw(), entries.as_mut_ptr(), entries.len()) };

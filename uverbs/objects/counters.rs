@@ -10,6 +10,7 @@ use kernel::prelude::*;
 use kernel_ext::{
     bindings::{self as c, ib_device_ops},
     error::EOPNOTSUPP,
+    zeroed::zeroed,
 };
 use rdma::{
     core::{AttrBundle, Counters},
@@ -43,7 +44,7 @@ fn read(command: &AttrBundle, sleep: &MaySleep) -> Result {
     }
     let flags = command.flags(c::UVERBS_ATTR_READ_COUNTERS_FLAGS, FLAGS)? as u32;
     let count = command.size(BUFFER)? / size_of::<u64>();
-    let mut values = KVVec::from_elem(0u64, count, GFP_KERNEL)?;
+    let mut values: KVVec<u64> = zeroed(count, GFP_KERNEL)?;
     counters.driver_read(&mut values, flags, command, sleep)?;
     command.put_slice(BUFFER, &values)
 }

@@ -8,6 +8,7 @@ use kernel::prelude::*;
 use kernel_ext::{
     bindings as c,
     error::{ENOMSG, EOPNOTSUPP},
+    zeroed::zeroed,
 };
 use rdma::{
     core::{AttrBundle, Device},
@@ -58,7 +59,7 @@ fn info_handles(command: &AttrBundle, _sleep: &MaySleep) -> Result {
         return Err(ENOMSG);
     }
     let kind = command.file().api_object(class)?;
-    let mut handles = KVVec::from_elem(0, size / size_of::<u32>(), GFP_KERNEL)?;
+    let mut handles: KVVec<u32> = zeroed(size / size_of::<u32>(), GFP_KERNEL)?;
     let total = query::handles(command.file(), kind, &mut handles);
     let handles = handles.get(..total).ok_or(EINVAL)?;
     command.put_slice(c::UVERBS_ATTR_INFO_HANDLES_LIST, handles)?;

@@ -9,7 +9,10 @@
 use core::ptr::null_mut;
 
 use kernel::{prelude::*, sync::Arc};
-use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
+use kernel_ext::{
+    sync::{new_spinlock_irq, SpinLockIrq},
+    zeroed::zeroed,
+};
 use rdma_bindings::ib_cqe;
 
 /// The posted requests. Posting allocates no memory.
@@ -42,7 +45,7 @@ impl Slots {
         for nth in 0..count {
             free.push(nth, GFP_KERNEL)?;
         }
-        let posted = KVec::from_elem(null_mut(), count as usize, GFP_KERNEL)?;
+        let posted = zeroed(count as usize, GFP_KERNEL)?;
         let init = pin_init!(Self {
             table <- new_spinlock_irq!(Table { posted, free }, "Srq::slots"),
         });

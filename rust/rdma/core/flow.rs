@@ -5,6 +5,7 @@
 //! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::prelude::*;
+use kernel_ext::zeroed::zeroed;
 use rdma_bindings::{
     self as bindings, atomic_t, ib_flow_attr, ib_flow_spec, ib_flow_spec_action_count,
     ib_flow_spec_action_drop, ib_flow_spec_action_handle, ib_flow_spec_action_tag,
@@ -107,7 +108,7 @@ impl FlowAttr {
         let head = size_of::<ib_flow_attr>();
         let room = head + usize::from(specs) * size_of::<ib_flow_spec>();
         const { assert!(align_of::<ib_flow_spec>() <= align_of::<u64>()) };
-        let words = KVec::from_elem(0u64, room.div_ceil(size_of::<u64>()), GFP_KERNEL)?;
+        let words = zeroed(room.div_ceil(size_of::<u64>()), GFP_KERNEL)?;
         let mut attr = Self {
             words,
             size: head,

@@ -7,7 +7,7 @@
 use core::marker::PhantomData;
 
 use kernel::{error::to_result, prelude::*};
-use kernel_ext::{entry::FromC, error::EOPNOTSUPP};
+use kernel_ext::{entry::FromC, error::EOPNOTSUPP, zeroed::zeroed};
 use rdma_bindings::ib_frmr_pool_ops;
 
 use crate::{
@@ -71,7 +71,7 @@ impl FrmrDriver {
         if !self.is_of(device) {
             return Err(EINVAL);
         }
-        let mut handles = KVec::from_elem(0, count as usize, GFP_KERNEL | __GFP_NOWARN)?;
+        let mut handles: KVec<u32> = zeroed(count as usize, GFP_KERNEL | __GFP_NOWARN)?;
         let mut key = key.to_raw();
         // SAFETY: By the type invariants the device belongs to the driver, and `handles` is valid for writes of `count`
         // handles.

@@ -12,6 +12,7 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*,
 };
+use kernel_ext::zeroed::zeroed;
 use rdma_bindings::{self as bindings, ib_umem};
 
 use super::view::{AccessFlags, UmemView};
@@ -131,7 +132,7 @@ impl Pinned {
     pub fn pin(&mut self, sleep: &MaySleep) -> Result {
         let mut at = self.address().wrapping_sub(self.offset());
         let mut left = self.page_count();
-        let mut pages = KVec::from_elem(core::ptr::null_mut(), left.min(BATCH), GFP_KERNEL)?;
+        let mut pages: KVec<*mut bindings::page> = zeroed(left.min(BATCH), GFP_KERNEL)?;
         while left != 0 {
             let pinned = self.pin_batch(at, left, &mut pages, sleep)?;
             if pinned == 0 {
