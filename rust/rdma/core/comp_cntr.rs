@@ -10,7 +10,7 @@ use core::{mem::offset_of, ptr::NonNull, sync::atomic::AtomicU32};
 
 use kernel::{error::to_result, ffi::c_void, prelude::*};
 use kernel_ext::{entry::view_of, gfp::Gfp};
-use rdma_bindings::{self as bindings, ib_comp_cntr, ib_device, ib_device_ops, ib_qp, xarray};
+use rdma_bindings::{self as bindings, ib_comp_cntr, ib_device, ib_qp, xarray};
 
 use super::{
     object::{counted, driver_object, links, tracked, Fresh, UseCount},
@@ -30,18 +30,20 @@ counted!(CompCntr);
 /// The kind of resource tracking and its name, in a list of kinds.
 pub const SUMMARY: &[(u32, &CStr)] = &[(bindings::RDMA_RESTRACK_COMP_CNTR, c"comp_cntr")];
 
-/// The members of `from` that `to` does not have yet.
-pub(super) fn merge_ops(to: &mut ib_device_ops, from: &ib_device_ops) {
-    to.create_comp_cntr = to.create_comp_cntr.or(from.create_comp_cntr);
-    to.destroy_comp_cntr = to.destroy_comp_cntr.or(from.destroy_comp_cntr);
-    to.modify_comp_cntr = to.modify_comp_cntr.or(from.modify_comp_cntr);
-    to.read_comp_cntr = to.read_comp_cntr.or(from.read_comp_cntr);
-    to.query_comp_cntr_caps = to.query_comp_cntr_caps.or(from.query_comp_cntr_caps);
-    to.qp_attach_comp_cntr = to.qp_attach_comp_cntr.or(from.qp_attach_comp_cntr);
-    if to.size_ib_comp_cntr == 0 {
-        to.size_ib_comp_cntr = from.size_ib_comp_cntr;
-    }
+/// Puts the group of members of `struct ib_device_ops` before the input of a macro.
+macro_rules! with_comp_cntr_ops {
+    ($then:ident! { $($input:tt)* }) => {
+        $then! {
+            methods:
+            create_comp_cntr destroy_comp_cntr modify_comp_cntr qp_attach_comp_cntr
+            query_comp_cntr_caps read_comp_cntr;
+            pointers: ;
+            sizes: size_ib_comp_cntr;
+            $($input)*
+        }
+    };
 }
+pub(super) use with_comp_cntr_ops;
 
 /// Initialises the members of a new queue pair.
 pub(super) fn begin(qp: &mut ib_qp) {

@@ -6,26 +6,22 @@
 
 use rdma_bindings::ib_device_ops;
 
-use super::{comp_cntr, Device};
+use super::{comp_cntr::with_comp_cntr_ops, Device};
 
-/// Copies the members that are not set yet: the first table that sets a member wins.
+/// Takes over the members of `from` that `to` has not yet, in groups: the first table that sets a member wins.
+///
+/// Where a header has a member that no group has, this does not compile; of a further bit nothing is noticed.
 macro_rules! take {
-    ($to:ident, $from:ident; $($name:ident)*) => {
-        $( if $to.$name.is_none() { $to.$name = $from.$name; } )*
-    };
-}
-
-/// As [`take!`], for members that are pointers.
-macro_rules! take_pointers {
-    ($to:ident, $from:ident; $($name:ident)*) => {
-        $( if $to.$name.is_null() { $to.$name = $from.$name; } )*
-    };
-}
-
-/// As [`take!`], for sizes of objects.
-macro_rules! take_sizes {
-    ($to:ident, $from:ident; $($name:ident)*) => {
-        $( if $to.$name == 0 { $to.$name = $from.$name; } )*
+    ($(methods: $($method:ident)*; pointers: $($pointer:ident)*; sizes: $($size:ident)*;)* from: $from:ident; to: $to:ident) => {
+        let ib_device_ops {
+            $($($method: _,)* $($pointer: _,)* $($size: _,)*)*
+            owner: _, driver_id: _, uverbs_abi_ver: _, _bitfield_1: _, _bitfield_align_1: _,
+        } = $from;
+        $(
+            $( if $to.$method.is_none() { $to.$method = $from.$method; } )*
+            $( if $to.$pointer.is_null() { $to.$pointer = $from.$pointer; } )*
+            $( if $to.$size == 0 { $to.$size = $from.$size; } )*
+        )*
     };
 }
 
@@ -51,7 +47,8 @@ impl Device {
         to.set_uverbs_no_driver_id_binding(no_binding);
         let robust = to.uverbs_robust_udata() | from.uverbs_robust_udata();
         to.set_uverbs_robust_udata(robust);
-        take! { to, from;
+        with_comp_cntr_ops! { take! {
+            methods:
             add_gid add_sub_dev advise_mr alloc_dm alloc_dmah alloc_hw_device_stats
             alloc_hw_port_stats alloc_mr alloc_mr_integrity alloc_mw alloc_pd alloc_rdma_netdev
             alloc_ucontext alloc_xrcd attach_mcast check_mr_status counter_alloc_stats
@@ -74,14 +71,13 @@ impl Device {
             query_port query_port_speed query_qp query_srq query_ucontext rdma_netdev_get_params
             read_counters reg_dm_mr reg_user_mr reg_user_mr_dmabuf report_port_event
             req_notify_cq rereg_user_mr resize_user_cq set_vf_guid set_vf_link_state
-            ufile_hw_cleanup
-        }
-        comp_cntr::merge_ops(to, from);
-        take_pointers! { to, from; device_group port_groups }
-        take_sizes! { to, from;
+            ufile_hw_cleanup;
+            pointers: device_group port_groups;
+            sizes:
             size_ib_ah size_ib_counters size_ib_cq size_ib_dmah size_ib_mw size_ib_pd size_ib_qp
-            size_ib_rwq_ind_table size_ib_srq size_ib_ucontext size_ib_xrcd size_rdma_counter
-        }
+            size_ib_rwq_ind_table size_ib_srq size_ib_ucontext size_ib_xrcd size_rdma_counter;
+            from: from; to: to
+        } }
     }
 
     /// Sets whether the device has all methods that clients in the kernel need. Called during registration.
