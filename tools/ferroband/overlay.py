@@ -103,7 +103,8 @@ def install_tests(top: pathlib.Path) -> None:
     shutil.copy(REPO / "tools/guest-init", target / "init")
     shutil.copy(REPO / "tools/guest-shellrc", target / "shellrc")
     shutil.copy(REPO / "tools/demo.sh", target)
-    shutil.copy(REPO / "packaging/ferroband", target)
+    for name in ("ferroband", "kernels"):
+        shutil.copy(REPO / "packaging" / name, target)
     # By module in the repository, in one folder in the guest: they use each other.
     selftests = target / "selftests"
     for area in sorted((REPO / "tools/testing/selftests").glob("*/")):

@@ -34,7 +34,17 @@ as_told() {
 selftest() { { ferroband selftest; echo "status $?"; } | awk '{ print $1, $2 }'; }
 nothing_left() { ! ip netns list | grep ferroband && ! ls /sys/class/infiniband | grep selftest; }
 
+# support WORD: what the state says of a kernel of which packaging/kernels has that word.
+support() {
+	printf '%s\t1\tsuite\t%s\n' "$(uname -r)" "$1" > /run/kernels
+	mount --bind /run/kernels /ferroband/kernels
+	ferroband status | sed -n 's/^support: //p'
+	umount /ferroband/kernels
+}
+
 modules_unload
+check_equal "a kernel that is tested" "it is tested: all tests pass on it" "$(support tested)"
+check_equal "one that is smoke-tested" "it is smoke-tested: a small choice of the tests passes on it" "$(support smoke)"
 check_equal "all modules that can be ours are" "$names" "$(ferroband status | awk '$2 == "Ferroband" { print $1 }' | sort | xargs)"
 check_equal "none is loaded" - "$(column ib_core 3)"
 check "no links" eval 'ferroband status | grep -x "no RDMA links"'
@@ -43,6 +53,8 @@ check_equal "ours is loaded" Ferroband "$(column rdma_rxe 3)"
 check "a link" eval 'on_exec A /ferroband/ferroband status | grep "^rxe0/1 *ACTIVE *LINK_UP *vethA$"'
 pingpong ibv_rc_pingpong -n 20 > /dev/null
 check "counters" eval 'ferroband status | grep "^rxe0 *sent_pkts *[1-9]"'
+check_equal "the word of this kernel, as data" "$(awk -v release="$(uname -r)" '$1 == release { print $4 }' /ferroband/kernels)" \
+	"$(ferroband status --json | sed -n 's/^  "support": "\(.*\)",$/\1/p')"
 check "the same as data" eval 'ferroband status --json | python3 -c "
 import json, sys
 told = json.load(sys.stdin)
