@@ -43,7 +43,7 @@ support() {
 }
 
 modules_unload
-check_equal "a kernel that is tested" "it is tested: all tests pass on it" "$(support tested)"
+check_equal "a kernel that is tested" "it is tested: all tests are run on it" "$(support tested)"
 check_equal "one that is smoke-tested" "it is smoke-tested: a small choice of the tests passes on it" "$(support smoke)"
 check_equal "all modules that can be ours are" "$names" "$(ferroband status | awk '$2 == "Ferroband" { print $1 }' | sort | xargs)"
 check_equal "none is loaded" - "$(column ib_core 3)"
