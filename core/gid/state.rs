@@ -39,6 +39,49 @@ impl Slot {
     }
 }
 
+/// The content of all indices.
+pub(super) struct Slots {
+    all: KVec<Slot>,
+    /// From this index on all are free. Tables are long, and most of their indices are never used.
+    end: usize,
+}
+
+impl Slots {
+    /// So many free ones.
+    fn new(length: usize) -> Result<Self> {
+        let mut all = KVec::with_capacity(length, GFP_KERNEL)?;
+        for _ in 0..length {
+            all.push(Slot::Free, GFP_KERNEL)?;
+        }
+        Ok(Self { all, end: 0 })
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> &[Slot] {
+        &self.all
+    }
+
+    /// Those before the end of what is in use.
+    pub(super) fn in_use(&self) -> &[Slot] {
+        self.all.get(..self.end).unwrap_or_default()
+    }
+
+    /// Sets the content of an index; returns what it was. `None` for an index beyond the table.
+    pub(super) fn set(&mut self, index: usize, slot: Slot) -> Option<Slot> {
+        let before = core::mem::replace(self.all.get_mut(index)?, slot);
+        let after = index.saturating_add(1);
+        self.end = self.end.max(after);
+        // A free index at the end is not in use any more, nor are free ones before it.
+        let is_used = |slot: &Slot| !matches!(slot, Slot::Free);
+        self.end = self
+            .in_use()
+            .iter()
+            .rposition(is_used)
+            .map_or(0, |last| last.saturating_add(1));
+        Some(before)
+    }
+}
+
 /// The GID table of a port.
 #[pin_data]
 pub(crate) struct GidTable {
@@ -50,7 +93,7 @@ pub(crate) struct GidTable {
     #[pin]
     pub(super) change: Mutex<bool>,
     #[pin]
-    pub(super) slots: SpinLockIrq<KVec<Slot>>,
+    pub(super) slots: SpinLockIrq<Slots>,
 }
 
 impl GidTable {
@@ -67,10 +110,7 @@ impl GidTable {
     ) -> Result<Arc<Self>> {
         let length = device.immutable(port).map_or(0, |port| port.gid_tbl_len);
         let length = usize::try_from(length).unwrap_or(0);
-        let mut slots = KVec::with_capacity(length, GFP_KERNEL)?;
-        for _ in 0..length {
-            slots.push(Slot::Free, GFP_KERNEL)?;
-        }
+        let slots = Slots::new(length)?;
         let defaults = (types.count_ones() as usize).min(length).min(MAX_DEFAULTS);
         let waits = device.is_roce(port);
         Arc::pin_init(

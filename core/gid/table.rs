@@ -27,13 +27,14 @@ use rdma::{
     Gid, GidType,
 };
 
-use super::state::{GidTable, Slot};
+use super::state::{GidTable, Slot, Slots};
 
 impl gid::GidTable for GidTable {
     fn left(&self, index: u16) {
         let mut slots = self.slots.lock();
-        if let Some(slot @ Slot::Leaving) = slots.get_mut(usize::from(index)) {
-            *slot = Slot::Free;
+        let index = usize::from(index);
+        if let Some(Slot::Leaving) = slots.all().get(index) {
+            slots.set(index, Slot::Free);
         }
     }
 }
@@ -107,13 +108,13 @@ impl GidTable {
     pub(crate) fn find(&self, wanted: &GidFilter<'_>) -> Option<GidRef> {
         let slots = self.slots.lock();
         let index = self.position(&slots, wanted)?;
-        slots.get(index)?.entry().cloned().map(GidRef::new)
+        slots.in_use().get(index)?.entry().cloned().map(GidRef::new)
     }
 
     /// Finds the first entry that `filter` accepts. Any context; `filter` must not drop a reference to an entry.
     pub(crate) fn find_by(&self, mut filter: impl FnMut(&GidEntry) -> bool) -> Option<GidRef> {
         let slots = self.slots.lock();
-        let mut entries = slots.iter().filter_map(Slot::entry);
+        let mut entries = slots.in_use().iter().filter_map(Slot::entry);
         entries
             .find(|entry| filter(entry))
             .cloned()
@@ -128,7 +129,7 @@ impl GidTable {
     pub(crate) fn at(&self, index: i32) -> Result<GidRef> {
         let slots = self.slots.lock();
         let index = usize::try_from(index).map_err(|_| EINVAL)?;
-        let slot = slots.get(index).ok_or(EINVAL)?;
+        let slot = slots.all().get(index).ok_or(EINVAL)?;
         slot.entry().cloned().map(GidRef::new).ok_or(ENODATA)
     }
 
@@ -136,13 +137,14 @@ impl GidTable {
     pub(crate) fn for_each(&self, mut f: impl FnMut(&GidEntry) -> Result) -> Result {
         let slots = self.slots.lock();
         slots
+            .in_use()
             .iter()
             .filter_map(Slot::entry)
             .try_for_each(|entry| f(entry))
     }
 
-    fn position(&self, slots: &[Slot], wanted: &GidFilter<'_>) -> Option<usize> {
-        let mut slots = slots.iter().enumerate();
+    fn position(&self, slots: &Slots, wanted: &GidFilter<'_>) -> Option<usize> {
+        let mut slots = slots.in_use().iter().enumerate();
         slots
             .find(|(index, slot)| {
                 slot.entry()
@@ -157,7 +159,7 @@ impl GidTable {
         if self.position(&slots, &change.same()).is_some() {
             return Ok(None);
         }
-        let mut slots = slots.iter().enumerate();
+        let mut slots = slots.all().iter().enumerate();
         slots
             .find(|(index, slot)| {
                 matches!(slot, Slot::Free) && self.is_default(*index) == change.default
@@ -172,9 +174,7 @@ impl GidTable {
         device.driver_add_gid(&entry, sleep)?;
         entry.set_valid(true);
         let mut slots = self.slots.lock();
-        if let Some(slot) = slots.get_mut(usize::from(new.index)) {
-            *slot = Slot::Used(entry);
-        }
+        slots.set(usize::from(new.index), Slot::Used(entry));
         Ok(())
     }
 
@@ -192,14 +192,13 @@ impl GidTable {
     /// Removes the entry at an index from lookups.
     fn unpublish(&self, index: usize) -> Option<Arc<GidEntry>> {
         let mut slots = self.slots.lock();
-        let slot = slots.get_mut(index)?;
-        slot.entry()?;
+        slots.all().get(index)?.entry()?;
         let after = if self.waits {
             Slot::Leaving
         } else {
             Slot::Free
         };
-        match core::mem::replace(slot, after) {
+        match slots.set(index, after)? {
             Slot::Used(entry) => Some(entry),
             Slot::Free | Slot::Leaving => None,
         }
@@ -269,12 +268,12 @@ impl GidTable {
         sleep: &MaySleep,
     ) -> bool {
         let _guard = self.change.lock();
-        let length = self.slots.lock().len();
+        let length = self.slots.lock().in_use().len();
         let mut deleted = false;
         for index in 0..length {
             let found = {
                 let slots = self.slots.lock();
-                let entry = slots.get(index).and_then(Slot::entry);
+                let entry = slots.in_use().get(index).and_then(Slot::entry);
                 entry.is_some_and(|entry| is_deleted(entry))
             };
             deleted |= found && self.take(device, index, sleep);
@@ -296,7 +295,7 @@ impl GidTable {
     ) -> Result {
         let open = self.change.lock();
         self.take(device, usize::from(new.index), sleep);
-        let fits = usize::from(new.index) < self.slots.lock().len();
+        let fits = usize::from(new.index) < self.slots.lock().all().len();
         if new.gid.is_zero() || !*open || !fits {
             return Ok(());
         }
@@ -434,6 +433,28 @@ mod tests {
             assert!(!table.delete_address(9));
             assert!(table.delete(7, GidType::RoceV2, true));
             assert_eq!(table.count(), 0);
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn lookups_end_behind_the_last_index_in_use() -> Result {
+        roce(|table| {
+            let end = || table.table.slots.lock().in_use().len();
+            assert_eq!(end(), 0);
+            for gid in 1..=3 {
+                assert_eq!(table.add_address(gid), Ok(true));
+            }
+            assert_eq!(end(), 5);
+            // In the middle.
+            assert!(table.delete_address(2));
+            assert_eq!(end(), 5);
+            assert_eq!(table.index_of(3), Some(4));
+            // At the end, with what was free before it.
+            assert!(table.delete_address(3));
+            assert_eq!(end(), 3);
+            assert!(table.delete_address(1));
+            assert_eq!(end(), 0);
             Ok(())
         })
     }
