@@ -91,6 +91,12 @@ impl Field {
         field.is_possible().then_some(field)
     }
 
+    /// Whether it consists of the bytes of its member.
+    #[inline]
+    const fn is_bytes(&self, member: usize) -> bool {
+        self.first % 8 == 0 && self.bits == member.wrapping_mul(8)
+    }
+
     /// Whether the field can be packed: a number in a member of a numeric size, or a byte array in a member that is long
     /// enough.
     pub const fn is_possible(&self) -> bool {
@@ -122,6 +128,11 @@ impl Field {
         let Some((window, after)) = self.window(packed) else {
             return;
         };
+        if let [byte] = window {
+            let mask = (mask(self.bits) as u8).wrapping_shl(after);
+            *byte = *byte & !mask | (value as u8).wrapping_shl(after) & mask;
+            return;
+        }
         let mask = mask(self.bits).wrapping_shl(after);
         let rest = number(window) & !mask;
         let value = u128::from(value).wrapping_shl(after) & mask;
@@ -161,6 +172,7 @@ fn set_number(bytes: &mut [u8], mut number: u128) {
 /// # Safety
 ///
 /// The field is possible. `from` is a valid structure with the field's member, which is not changed during the call.
+#[inline]
 pub unsafe fn pack_field(field: &Field, from: *const u8, packed: &mut [u8]) {
     let bytes = match field.member {
         // SAFETY: By the safety requirements.
@@ -169,7 +181,7 @@ pub unsafe fn pack_field(field: &Field, from: *const u8, packed: &mut [u8]) {
         },
         None => &[],
     };
-    if field.bits <= NUMBER_BITS {
+    if field.bits <= NUMBER_BITS && !field.is_bytes(bytes.len()) {
         return field.put(number(bytes) as u64, packed);
     }
     let Some((window, _)) = field.window(packed) else {
@@ -192,7 +204,7 @@ pub unsafe fn unpack_field(field: &Field, packed: &mut [u8], to: *mut u8) {
     };
     // SAFETY: By the safety requirements.
     let bytes = unsafe { core::slice::from_raw_parts_mut(to.add(offset), size) };
-    if field.bits <= NUMBER_BITS {
+    if field.bits <= NUMBER_BITS && !field.is_bytes(bytes.len()) {
         return set_number(bytes, field.get(packed).into());
     }
     let Some((window, _)) = field.window(packed) else {
