@@ -81,12 +81,10 @@ pub(crate) struct Installed(());
 
 /// Makes the tables. Numbers of identifiers begin at random.
 pub(crate) fn install() -> Installed {
-    let mut seed = [0; 4];
-    random::fill(&mut seed);
     *TABLES.lock() = Some(Tables {
         ids: RBTree::new(),
         next: 0,
-        operand: u32::from_ne_bytes(seed),
+        operand: random::number(),
         listeners: RBTree::new(),
         assigned: Assigned::new(),
         by_id: RBTree::new(),

@@ -182,8 +182,6 @@ impl CmId {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(new: New<'_>) -> Result<Arc<Self>> {
-        let mut seed = [0; 4];
-        random::fill(&mut seed);
         let inner = Inner {
             state: new.state,
             source: None,
@@ -213,7 +211,7 @@ impl CmId {
             groups <- new_mutex!(KVec::new(), "CmId::groups"),
             parent,
             children <- Uses::new(),
-            psn: starting_psn(u32::from_ne_bytes(seed)),
+            psn: starting_psn(random::number()),
             neighbour <- new_work!("CmId::neighbour"),
         });
         let made = Arc::pin_init(init, GFP_KERNEL)?;

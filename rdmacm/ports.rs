@@ -47,10 +47,8 @@ pub(crate) fn take(id: &Arc<CmId>, sleep: &MaySleep) -> Result {
 
 fn take_any(tables: &mut Tables, id: &Arc<CmId>, space: PortSpace, address: Address) -> Result {
     let own = id.as_owner().ok_or(EINVAL)?;
-    let mut seed = [0; 4];
-    random::fill(&mut seed);
     let (low, high) = port_range(id.body.net());
-    for port in Ephemeral::new(low, high, u32::from_ne_bytes(seed), tables.last_port) {
+    for port in Ephemeral::new(low, high, random::number(), tables.last_port) {
         let others = tables.owners(&place_of(id, space, port));
         let is_free = others.is_none_or(|others| {
             let mut owners = others.iter().filter_map(|other| other.as_owner());
