@@ -53,16 +53,15 @@ impl SleepableWork for Port {
 
 /// Takes a message of a port, without waiting for the address of its sender.
 pub(crate) fn message(port: &Arc<Port>, received: Received, sleep: &MaySleep) {
-    let Some((header, &data)) = parts_of(&received) else {
+    let Some((header, data)) = parts_of(&received) else {
         return;
     };
     port.count(Group::Received, header.attribute, 1);
-    let target = addressee(header.attribute, &data);
-    if target != Addressee::New {
-        if let Some(id) = find(header.attribute, &data) {
-            let _ = id.post(Entry::Message(header.attribute, received, port.clone()));
-            return;
-        }
+    let target = addressee(header.attribute, data);
+    let is_old = target != Addressee::New;
+    if let Some(id) = is_old.then(|| find(header.attribute, data)).flatten() {
+        let _ = id.post(Entry::Message(header.attribute, received, port.clone()));
+        return;
     }
     // The REQ of a peer that gives up may wait itself: what names the peer alone comes after it.
     let is_behind = matches!(target, Addressee::Peer { .. }) && port.has_requests(sleep);
