@@ -114,6 +114,7 @@ fn new(
         AgentBody::new(&init, wanted.request, handlers)
     };
     let body = qp.with(make).ok_or(ENODEV)?;
+    let table = Table::new()?;
     UniqueArc::pin_init(
         pin_init!(Agent {
             body,
@@ -125,7 +126,7 @@ fn new(
             max_outstanding: max_outstanding(wanted),
             held: AtomicU32::new(0),
             uses <- Uses::new(),
-            table <- new_spinlock_irq!(Table::new(), "Agent::table"),
+            table <- new_spinlock_irq!(table, "Agent::table"),
             timer <- new_delayed_work!("Agent"),
         }),
         GFP_KERNEL,

@@ -17,7 +17,7 @@ use super::{
     header::{class, has_rmpp, rmpp_type, Header},
     local::{self, Outgoing},
     security, segment,
-    state::{AgentUse, Entry, Local, NewEntry, Origin, Phase, SendMad, Table},
+    state::{AgentUse, Entry, Local, Origin, Phase, SendMad, Table},
     transmit::transmit,
 };
 
@@ -92,10 +92,9 @@ pub(crate) fn post(origin: Origin) -> Result {
         return Err(EINVAL);
     }
     send.note_tid(header.tid);
-    let new = NewEntry::new(origin)?;
-    let key = new.key();
+    let key = send.key();
     let waits = limited && must_wait(&send, &table);
-    table.insert(new, |entry| fill(entry, limited));
+    table.insert(origin, key, |entry| fill(entry, limited))?;
     if waits {
         table.queue(&key);
         return Ok(());

@@ -269,15 +269,15 @@ pub(crate) type Key = (u64, usize);
 
 impl SendMad {
     /// A MAD for an agent.
-    pub(crate) fn new(body: SendBody, agent: AgentUse) -> Self {
-        Self {
-            body,
+    pub(crate) fn new(body: impl Init<SendBody>, agent: AgentUse) -> impl Init<Self> {
+        init!(Self {
+            body <- body,
             agent,
             tid: AtomicU64::new(0),
             sequence: AtomicU64::new(0),
             max_retries: AtomicU32::new(0),
             retries_left: AtomicU32::new(0),
-        }
+        })
     }
 
     /// The MAD's current header.
@@ -410,6 +410,22 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    fn new(origin: Origin, spare: RBTreeNodeReservation<QueueKey, u64>) -> Self {
+        Self {
+            origin,
+            phase: Phase::Sending,
+            timeout_ms: 0,
+            retries_left: 0,
+            max_retries: 0,
+            is_limited: false,
+            answered: false,
+            canceled: false,
+            ended: None,
+            progress: Progress::default(),
+            spare: Some(spare),
+        }
+    }
+
     /// The MAD.
     pub(crate) fn send(&self) -> &Arc<SendMad> {
         self.origin.send()
@@ -478,13 +494,19 @@ impl_has_delayed_work! {
     impl HasDelayedWork<Sleepable<Self>> for Reassembly { self.timer }
 }
 
+/// Nodes of trees that are kept for the next MADs of an agent.
+const KEPT_NODES: usize = 16;
+
 /// The posted MADs of an agent.
 pub(crate) struct Table {
-    entries: RBTree<Key, Entry>,
+    /// An entry is taken out before its node is removed.
+    entries: RBTree<Key, Option<Entry>>,
     /// Those waiting for a response, by deadline.
     waiting: RBTree<QueueKey, u64>,
     /// Those waiting for flow control, by sequence number.
     backlog: RBTree<QueueKey, u64>,
+    /// Nodes of MADs that have ended, up to [`KEPT_NODES`].
+    kept: KVec<Nodes>,
     next_number: u64,
     /// Number of outstanding requests under flow control.
     pub(crate) outstanding: u32,
@@ -499,23 +521,28 @@ pub(crate) struct Table {
 
 impl Table {
     /// An empty table.
-    pub(crate) fn new() -> Self {
-        Self {
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self {
             entries: RBTree::new(),
             waiting: RBTree::new(),
             backlog: RBTree::new(),
+            kept: KVec::with_capacity(KEPT_NODES, GFP_KERNEL)?,
             next_number: 0,
             outstanding: 0,
             local: KVec::new(),
             reassemblies: KVec::new(),
             armed: None,
             closed: false,
-        }
+        })
     }
 
     /// The MAD with a key.
     pub(crate) fn get(&mut self, key: &Key) -> Option<&mut Entry> {
-        self.entries.get_mut(key)
+        self.entries.get_mut(key)?.as_mut()
     }
 
     /// The first MAD of a transaction that `wanted` accepts.
@@ -527,7 +554,7 @@ impl Table {
             if key.0 != tid {
                 return None;
             }
-            if wanted(entry) {
+            if entry.as_ref().is_some_and(&wanted) {
                 return Some(key);
             }
             address = key.1.checked_add(1)?;
@@ -545,15 +572,28 @@ impl Table {
     }
 
     /// Adds a MAD that is about to be sent.
-    pub(crate) fn insert(&mut self, new: NewEntry, fill: impl FnOnce(&mut Entry)) {
-        let NewEntry { mut node, key } = new;
-        fill(&mut node.value);
-        let NodeParts { reservation, value } = node;
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; the MAD stays with its owner.
+    pub(crate) fn insert(
+        &mut self,
+        origin: Origin,
+        key: Key,
+        fill: impl FnOnce(&mut Entry),
+    ) -> Result {
+        let nodes = match self.kept.pop() {
+            Some(nodes) => nodes,
+            None => Nodes::new()?,
+        };
+        let mut entry = Entry::new(origin, nodes.queue);
+        fill(&mut entry);
         // Outstanding from now on.
         self.outstanding = self
             .outstanding
-            .saturating_add(u32::from(value.is_outstanding()));
-        self.entries.insert(reservation.into_node(key, value));
+            .saturating_add(u32::from(entry.is_outstanding()));
+        self.entries.insert(nodes.entry.into_node(key, Some(entry)));
+        Ok(())
     }
 
     /// Whether the table has a MAD with this key.
@@ -563,7 +603,7 @@ impl Table {
 
     /// Removes a MAD from the queue of its phase.
     fn unindex(&mut self, key: &Key) {
-        let Some(entry) = self.entries.get_mut(key) else {
+        let Some(entry) = self.entries.get_mut(key).and_then(Option::as_mut) else {
             return;
         };
         let node = match entry.phase {
@@ -578,7 +618,7 @@ impl Table {
 
     /// Changes an entry, except for its phase.
     pub(crate) fn update(&mut self, key: &Key, f: impl FnOnce(&mut Entry)) {
-        if let Some(entry) = self.entries.get_mut(key) {
+        if let Some(entry) = self.entries.get_mut(key).and_then(Option::as_mut) {
             let before = u32::from(entry.is_outstanding());
             f(entry);
             let after = u32::from(entry.is_outstanding());
@@ -590,7 +630,7 @@ impl Table {
     /// Changes the phase of a MAD.
     pub(crate) fn set_phase(&mut self, key: &Key, phase: Phase) {
         self.unindex(key);
-        let Some(entry) = self.entries.get_mut(key) else {
+        let Some(entry) = self.entries.get_mut(key).and_then(Option::as_mut) else {
             return;
         };
         let before = u32::from(entry.is_outstanding());
@@ -652,55 +692,32 @@ impl Table {
     /// Removes a completed MAD.
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Entry> {
         self.unindex(key);
-        let entry = self.entries.remove(key)?;
+        let mut entry = self.entries.get_mut(key)?.take()?;
         self.outstanding = self
             .outstanding
             .saturating_sub(u32::from(entry.is_outstanding()));
+        let node = self.entries.remove_node(key);
+        if let (Some(node), Some(queue)) = (node, entry.spare.take()) {
+            let entry = node.into_reservation();
+            // They are freed if enough are kept.
+            let _ = self.kept.push_within_capacity(Nodes { entry, queue });
+        }
         Some(entry)
     }
 }
 
-/// Parts of a tree node.
-struct NodeParts {
-    reservation: RBTreeNodeReservation<Key, Entry>,
-    value: Entry,
+/// The nodes that a MAD needs while it is posted.
+struct Nodes {
+    entry: RBTreeNodeReservation<Key, Option<Entry>>,
+    /// For [`Table::waiting`] and [`Table::backlog`].
+    queue: RBTreeNodeReservation<QueueKey, u64>,
 }
 
-/// An entry that is not in a table yet: its memory is allocated.
-pub(crate) struct NewEntry {
-    node: NodeParts,
-    key: Key,
-}
-
-impl NewEntry {
-    /// An entry for a MAD that is about to be sent.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; the MAD stays with its owner.
-    pub(crate) fn new(origin: Origin) -> Result<Self> {
-        let reservation = RBTreeNodeReservation::new(GFP_ATOMIC)?;
-        let spare = RBTreeNodeReservation::new(GFP_ATOMIC)?;
-        let key = origin.send().key();
-        let value = Entry {
-            origin,
-            phase: Phase::Sending,
-            timeout_ms: 0,
-            retries_left: 0,
-            max_retries: 0,
-            is_limited: false,
-            answered: false,
-            canceled: false,
-            ended: None,
-            progress: Progress::default(),
-            spare: Some(spare),
-        };
-        let node = NodeParts { reservation, value };
-        Ok(Self { node, key })
-    }
-
-    /// The key of the MAD.
-    pub(crate) fn key(&self) -> Key {
-        self.key
+impl Nodes {
+    fn new() -> Result<Self> {
+        Ok(Self {
+            entry: RBTreeNodeReservation::new(GFP_ATOMIC)?,
+            queue: RBTreeNodeReservation::new(GFP_ATOMIC)?,
+        })
     }
 }

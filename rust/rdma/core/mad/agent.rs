@@ -12,7 +12,7 @@ use core::{
 
 use kernel::{
     ffi::{c_int, c_void},
-    sync::Arc,
+    sync::{Arc, UniqueArc},
     types::Opaque,
 };
 use kernel_ext::entry::FromC;
@@ -259,11 +259,16 @@ pub unsafe trait OfAgent: Embeds<Body = SendBody> {
     fn agent(&self) -> &Self::Use;
 }
 
-/// Sets the agent of a new MAD, for C.
-pub fn set_agent<S: OfAgent>(send: &mut S) {
+/// Sets the agent of a new MAD, and where its bytes are, for C.
+pub fn set_agent<S: OfAgent>(send: &UniqueArc<S>) {
     let agent = c_pointer(send.agent().agent());
-    // SAFETY: The MAD is borrowed exclusively. By the safety requirements of `OfAgent` the agent stays as long as the MAD.
-    unsafe { (*send.body().as_raw()).mad_agent = agent };
+    let (raw, memory) = (send.body().as_raw(), send.body().memory());
+    // SAFETY: There is no other reference to the MAD, which does not move any more. By the safety requirements of `OfAgent` the agent
+    // stays as long as the MAD.
+    unsafe {
+        (*raw).mad_agent = agent;
+        (*raw).mad = memory.cast();
+    }
 }
 
 /// Calls the send handler for a posted MAD, which the client owns again from now on. A MAD that a queue pair still has stays with

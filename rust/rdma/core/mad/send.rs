@@ -33,6 +33,9 @@ const OWN_QKEY: u32 = bindings::IB_QP_SET_QKEY;
 /// The DMA direction of send buffers.
 const TO_DEVICE: bindings::dma_data_direction = bindings::DMA_TO_DEVICE;
 
+/// The length in bytes of a MAD that needs no other memory: any of InfiniBand.
+const NEAR: usize = size_of::<bindings::ib_mad>();
+
 /// The properties of a new MAD.
 pub struct SendInit<'a> {
     /// The device.
@@ -88,8 +91,12 @@ pub struct SendBody {
     buf: Opaque<ib_mad_send_buf>,
     /// The completion handler of the send request.
     pub(super) cqe: Opaque<ib_cqe>,
-    /// The header, followed by the payload if RMPP is not used.
-    memory: Opaque<KVec<u8>>,
+    /// The length in bytes of the header, followed by the payload if RMPP is not used.
+    length: usize,
+    /// Their memory, if that is enough.
+    near: Opaque<[u8; NEAR]>,
+    /// Their memory if they are longer, else empty.
+    far: Opaque<KVec<u8>>,
     segments: KVec<KVec<u8>>,
     device: ARef<DeviceMemory>,
     lkey: u32,
@@ -121,25 +128,32 @@ unsafe impl Body for SendBody {
 }
 
 impl SendBody {
-    /// Allocates a zeroed MAD with the address handle `ah`; without one the client sets it.
+    /// Makes a zeroed MAD with the address handle `ah`; without one the client sets it. [`set_agent`](super::agent::set_agent) shows it
+    /// to C.
     ///
     /// # Errors
     ///
     /// `ENOMEM`; `EOVERFLOW` for numbers that do not fit into the C structure.
-    pub fn new(init: &SendInit<'_>, ah: Option<Arc<OwnAh>>, flags: Flags) -> Result<Self> {
+    pub fn new(
+        init: &SendInit<'_>,
+        ah: Option<Arc<OwnAh>>,
+        flags: Flags,
+    ) -> Result<impl Init<Self>> {
         let number = |number: usize| i32::try_from(number).map_err(|_| EOVERFLOW);
         let inline = match init.segments {
             0 => init.room.max(init.payload),
             _ => 0,
         };
         let length = init.header.checked_add(inline).ok_or(EOVERFLOW)?;
-        let mut memory: KVec<u8> = zeroed(length, flags)?;
+        let far: KVec<u8> = match length {
+            ..=NEAR => KVec::new(),
+            _ => zeroed(length, flags)?,
+        };
         let mut segments = KVec::with_capacity(init.segments, flags)?;
         for _ in 0..init.segments {
             segments.push(zeroed(init.payload, flags)?, flags)?;
         }
         let mut buf: ib_mad_send_buf = pin_init::zeroed();
-        buf.mad = memory.as_mut_ptr().cast::<c_void>();
         buf.hdr_len = number(init.header)?;
         buf.data_len = number(init.data)?;
         buf.seg_count = number(init.segments)?;
@@ -151,24 +165,29 @@ impl SendBody {
         if let Some(ah) = ah.as_ref().and_then(|ah| ah.get()) {
             buf.ah = ah.as_raw();
         }
-        Ok(Self {
+        let device = init.device.hold();
+        let (lkey, remote_qpn, pkey_index) = (init.lkey, init.remote_qpn, init.pkey_index);
+        let (header, payload) = (init.header, init.payload);
+        Ok(init!(Self {
             buf: Opaque::new(buf),
             cqe: Opaque::new(ib_cqe { done: None }),
-            memory: Opaque::new(memory),
+            length,
+            near <- pin_init::init_zeroed(),
+            far: Opaque::new(far),
             segments,
-            device: init.device.hold(),
-            lkey: init.lkey,
-            remote_qpn: init.remote_qpn,
-            payload: init.payload,
-            header: init.header,
-            pkey_index: AtomicU16::new(init.pkey_index),
+            device,
+            lkey,
+            remote_qpn,
+            payload,
+            header,
+            pkey_index: AtomicU16::new(pkey_index),
             port_num: AtomicU32::new(0),
             segment: AtomicU32::new(0),
             queue: AtomicPtr::new(null_mut()),
             holders: AtomicU32::new(0),
             mapped: [const { AtomicU64::new(0) }; 2],
             ah,
-        })
+        }))
     }
 
     /// The structure of C.
@@ -177,36 +196,39 @@ impl SendBody {
         self.buf.get()
     }
 
-    fn memory(&self) -> &KVec<u8> {
+    /// The memory of the header, and of the payload if RMPP is not used: `length` bytes.
+    pub(super) fn memory(&self) -> *mut u8 {
+        if self.length <= NEAR {
+            return self.near.get().cast();
+        }
         // SAFETY: The vector is constant after the MAD is made. C changes its bytes, so no reference to them is made.
-        unsafe { &*self.memory.get() }
+        unsafe { (*self.far.get()).as_ptr().cast_mut() }
+    }
+
+    /// The memory of `length` bytes at the offset `at`; `None` after the end.
+    #[inline]
+    fn part(&self, at: usize, length: usize) -> Option<*mut u8> {
+        let end = at.checked_add(length)?;
+        (end <= self.length).then(|| self.memory().wrapping_add(at))
     }
 
     /// `N` bytes at the offset `at`; zeros after the end of the memory.
     #[inline]
     pub fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
-        let memory = self.memory();
-        match at.checked_add(N) {
-            // SAFETY: The bytes lie within the memory. The volatile read tolerates concurrent writers.
-            Some(end) if end <= memory.len() => unsafe {
-                memory.as_ptr().add(at).cast::<[u8; N]>().read_volatile()
-            },
-            _ => [0; N],
-        }
+        // SAFETY: The bytes lie within the memory. The volatile read tolerates concurrent writers.
+        self.part(at, N).map_or([0; N], |from| unsafe {
+            from.cast::<[u8; N]>().read_volatile()
+        })
     }
 
     /// Writes bytes of the header, if they lie within the memory.
     pub fn write(&self, at: usize, bytes: &[u8]) {
-        let memory = self.memory();
-        match at.checked_add(bytes.len()) {
-            // SAFETY: The bytes lie within the memory, whose pointer permits writes. No compiler looks into the copy, which
-            // tolerates concurrent accesses.
-            Some(end) if end <= memory.len() => unsafe {
-                let to = memory.as_ptr().cast_mut().add(at);
-                bindings::memcpy_shared(to.cast(), bytes.as_ptr().cast(), bytes.len());
-            },
-            _ => {}
-        }
+        let Some(to) = self.part(at, bytes.len()) else {
+            return;
+        };
+        // SAFETY: The bytes lie within the memory, whose pointer permits writes. No compiler looks into the copy, which tolerates
+        // concurrent accesses.
+        unsafe { bindings::memcpy_shared(to.cast(), bytes.as_ptr().cast(), bytes.len()) };
     }
 
     /// The memory of a segment; the first has the index 0.
@@ -326,7 +348,7 @@ impl SendBody {
 
     /// Maps header and payload for DMA.
     pub(super) fn map(&self) -> Result {
-        let header = self.memory().as_ptr().cast_mut();
+        let header = self.memory();
         let nth = self.segment.load(Ordering::Relaxed) as usize;
         let payload = match self.segments.is_empty() {
             true => header.wrapping_add(self.header),
@@ -407,7 +429,7 @@ impl SendBody {
 impl Drop for SendBody {
     fn drop(&mut self) {
         // SAFETY: `new` has initialised the vector, and `&mut self` is exclusive.
-        unsafe { core::ptr::drop_in_place(self.memory.get()) };
+        unsafe { core::ptr::drop_in_place(self.far.get()) };
     }
 }
 
@@ -480,7 +502,7 @@ impl<'a> PostedBody<'a> {
         // SAFETY: Any value of the members is valid; the volatile read tolerates the layer's writes.
         let mut copy = unsafe { self.0.as_raw().read_volatile() };
         copy.ah = self.ah().map_or(null_mut(), Ah::as_raw);
-        copy.mad = self.0.memory().as_ptr().cast_mut().cast();
+        copy.mad = self.0.memory().cast();
         copy
     }
 
