@@ -17,9 +17,6 @@ use crate::{
     recipient::Channel,
 };
 
-/// The size of the largest command in bytes.
-const LARGEST: usize = 384;
-
 /// Calls a function with the file that has a descriptor.
 ///
 /// # Errors
@@ -72,13 +69,12 @@ impl Call<'_> {
     }
 
     fn read_part<T: Layout>(&self, length: usize) -> Result<T> {
-        const { assert!(T::SIZE <= LARGEST) };
-        let mut bytes = [0; LARGEST];
-        let part = bytes.get_mut(..length).ok_or(EINVAL)?;
+        let mut bytes = T::NONE;
+        let part = bytes.as_mut().get_mut(..length).ok_or(EINVAL)?;
         UserSlice::new(self.from, length)
             .reader()
             .read_slice(part)?;
-        Ok(T::read(&bytes))
+        Ok(T::read(bytes.as_ref()))
     }
 
     /// Checks that there is room for an answer.

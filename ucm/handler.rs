@@ -9,7 +9,7 @@ use kernel::{
     sync::{Arc, ArcBorrow},
 };
 use rdma::bindings::RDMA_CM_EVENT_DEVICE_REMOVAL;
-use rdma_user_cm::{Event, Handler, Request};
+use rdma_user_cm::{Event, Handler, Request, Response};
 
 use crate::{
     context::{self, Context},
@@ -48,7 +48,7 @@ fn tell(recipient: &Arc<Recipient>, event: &Event<'_>) {
             None => return,
         },
     };
-    if let Ok(pending) = Pending::new(recipient.clone(), about, event.response()) {
+    if let Ok(pending) = Pending::new(recipient.clone(), about, |response| event.tell(response)) {
         recipient.home().add(pending);
     }
 }
@@ -59,8 +59,8 @@ fn admit(listener: Arc<Recipient>, request: Request<'_>) -> Result {
     let (number, place) = numbers::reserve::<Context>()?;
     let (id, member) = (number.get(), Member::new(number.get())?);
     let recipient = Recipient::new(id, 0, channel.clone())?;
-    let response = request.event().response();
-    let pending = Pending::new(listener, About::Request(recipient.clone()), response)?;
+    let tell = |response: &mut Response| request.event().tell(response);
+    let pending = Pending::new(listener, About::Request(recipient.clone()), tell)?;
     let adopted = request.adopt(recipient.clone())?;
     let context = Context::new(adopted, recipient, number)?;
     channel.admit(member, Some(pending), || place.publish(id, context));

@@ -87,6 +87,10 @@ impl Field for IpAddress {
 pub(crate) trait Layout: Sized {
     /// Its size in bytes.
     const SIZE: usize;
+    /// An array of so many bytes.
+    type Bytes: AsRef<[u8]> + AsMut<[u8]>;
+    /// Zeros.
+    const NONE: Self::Bytes;
 
     /// Reads it.
     fn read(bytes: &[u8]) -> Self;
@@ -102,6 +106,8 @@ macro_rules! layouts {
 
         impl Layout for $name {
             const SIZE: usize = size_of::<bindings::$c>();
+            type Bytes = [u8; size_of::<bindings::$c>()];
+            const NONE: Self::Bytes = [0; size_of::<bindings::$c>()];
 
             fn read(bytes: &[u8]) -> Self {
                 Self {

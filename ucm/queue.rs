@@ -45,9 +45,9 @@ impl<E> Item<E> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(event: E) -> Result<ListArc<Self>> {
+    pub(crate) fn new(event: impl Init<E>) -> Result<ListArc<Self>> {
         let init = try_pin_init!(Self {
-            event,
+            event <- event,
             links <- ListLinks::new(),
         }? Error);
         ListArc::pin_init(init, GFP_KERNEL)

@@ -246,7 +246,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// An event; it tells the numbers of what it is about. `None` if the program has not said what it calls the identifier.
+    /// An event, which `tell` fills in; it tells the numbers of what it is about.
     ///
     /// # Errors
     ///
@@ -254,19 +254,25 @@ impl Pending {
     pub(crate) fn new(
         recipient: Arc<Recipient>,
         about: About,
-        mut response: Response,
+        tell: impl FnOnce(&mut Response),
     ) -> Result<ListArc<Item<Self>>> {
         let uid = recipient.uid().unwrap_or(0);
-        match &about {
-            About::Id => response.set_recipient(recipient.number(), uid),
-            About::Group(group) => response.set_recipient(group.number(), group.uid),
-            About::Request(new) => response.set_recipient(new.number(), uid),
-        }
-        Item::new(Self {
+        let (id, uid) = match &about {
+            About::Id => (recipient.number(), uid),
+            About::Group(group) => (group.number(), group.uid),
+            About::Request(new) => (new.number(), uid),
+        };
+        // In its place: it is large.
+        let response = pin_init::init_zeroed::<Response>().chain(|response| {
+            tell(response);
+            response.set_recipient(id, uid);
+            Ok(())
+        });
+        Item::new(init!(Self {
             recipient,
             about,
-            response,
-        })
+            response <- response,
+        }))
     }
 
     /// Whether it is for a recipient.

@@ -6,6 +6,7 @@
 
 use core::ptr::{null_mut, NonNull};
 
+use kernel::prelude::*;
 use rdma::{
     bindings::{
         self, rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_ucm_conn_param, rdma_ucm_event_resp,
@@ -52,31 +53,28 @@ impl<'a> Event<'a> {
         is_about_one.then(|| u32::try_from(context.addr()).ok())?
     }
 
-    /// What the program reads; `uid` and `id` are not set.
-    pub fn response(&self) -> Response {
-        let mut raw: rdma_ucm_event_resp = pin_init::zeroed();
+    /// Fills in what the program reads, but for `uid` and `id`.
+    pub fn tell(&self, response: &mut Response) {
+        let raw = &mut response.0;
         raw.event = self.kind();
         raw.status = self.event.status as u32;
         raw.ece = self.event.ece;
-        if self.kind() != bindings::RDMA_CM_EVENT_ADDRINFO_RESOLVED {
-            // SAFETY: The type of an identifier is constant, and the parameters are those of it.
-            unsafe {
-                match (*self.id.raw()).qp_type {
-                    bindings::IB_QPT_UD => {
-                        raw.param.ud = self.ud(&self.event.param.ud);
-                    }
-                    _ => raw.param.conn = conn(&self.event.param.conn),
-                }
+        if self.kind() == bindings::RDMA_CM_EVENT_ADDRINFO_RESOLVED {
+            return;
+        }
+        // SAFETY: The type of an identifier is constant, and the parameters are those of it. Any bytes are parameters of a program.
+        unsafe {
+            match (*self.id.raw()).qp_type {
+                bindings::IB_QPT_UD => self.ud(&self.event.param.ud, &mut raw.param.ud),
+                _ => conn(&self.event.param.conn, &mut raw.param.conn),
             }
         }
-        Response(raw)
     }
 
     /// # Safety
     ///
     /// The parameters are those of the event.
-    unsafe fn ud(&self, from: &rdma_ud_param) -> rdma_ucm_ud_param {
-        let mut to: rdma_ucm_ud_param = pin_init::zeroed();
+    unsafe fn ud(&self, from: &rdma_ud_param, to: &mut rdma_ucm_ud_param) {
         let mut ah_attr = from.ah_attr;
         to.private_data_len = from.private_data_len;
         to.qp_num = from.qp_num;
@@ -91,15 +89,13 @@ impl<'a> Event<'a> {
             );
             bindings::ib_copy_ah_attr_to_user(device, &mut to.ah_attr, &mut ah_attr);
         }
-        to
     }
 }
 
 /// # Safety
 ///
 /// The parameters are those of an event.
-unsafe fn conn(from: &rdma_conn_param) -> rdma_ucm_conn_param {
-    let mut to: rdma_ucm_conn_param = pin_init::zeroed();
+unsafe fn conn(from: &rdma_conn_param, to: &mut rdma_ucm_conn_param) {
     // SAFETY: By the safety requirements.
     unsafe {
         copy_private_data(
@@ -116,7 +112,6 @@ unsafe fn conn(from: &rdma_conn_param) -> rdma_ucm_conn_param {
     to.rnr_retry_count = from.rnr_retry_count;
     to.srq = from.srq;
     to.qp_num = from.qp_num;
-    to
 }
 
 /// # Safety
@@ -130,27 +125,25 @@ unsafe fn copy_private_data(to: &mut PrivateData, from: *const u8, length: u8) {
     }
 }
 
-/// An event as a program reads it: `struct rdma_ucm_event_resp`.
+/// An event as a program reads it: `struct rdma_ucm_event_resp`. It begins as zeros.
+#[derive(Zeroable)]
 pub struct Response(rdma_ucm_event_resp);
 
 impl Response {
-    /// An event that no handler has told.
-    pub fn new(kind: u32) -> Self {
-        let mut raw: rdma_ucm_event_resp = pin_init::zeroed();
-        raw.event = kind;
-        Self(raw)
+    /// Sets the type of an event that no handler has told.
+    pub fn set_kind(&mut self, kind: u32) {
+        self.0.event = kind;
     }
 
-    /// An event that a program writes for itself, with a number as its parameter.
-    pub fn of_program(kind: u32, status: u32, argument: u64) -> Self {
-        let mut response = Self::new(kind);
-        response.0.status = status;
+    /// Makes it the event that a program writes for itself, with a number as its parameter.
+    pub fn set_by_program(&mut self, kind: u32, status: u32, argument: u64) {
+        self.set_kind(kind);
+        self.0.status = status;
         let [a, b, c, d, e, f, g, h] = argument.to_ne_bytes();
-        response.0.param.arg32 = [
+        self.0.param.arg32 = [
             u32::from_ne_bytes([a, b, c, d]),
             u32::from_ne_bytes([e, f, g, h]),
         ];
-        response
     }
 
     /// Sets whom it is for: the number of the identifier or group, and what the program calls it.

@@ -40,10 +40,12 @@ pub(crate) fn write(call: &Call<'_>) -> Result {
     let context = call.context(command.id)?;
     let entered = context.enter()?;
     let recipient = context.recipient();
-    let response = Response::of_program(command.event, command.status, command.param.0);
+    let tell = |response: &mut Response| {
+        response.set_by_program(command.event, command.status, command.param.0)
+    };
     let _quiet = entered.quiet(call.sleep);
     recipient.uid().ok_or(EINVAL)?;
-    let pending = Pending::new(recipient.clone(), About::Id, response)?;
+    let pending = Pending::new(recipient.clone(), About::Id, tell)?;
     recipient.home().add(pending);
     Ok(())
 }

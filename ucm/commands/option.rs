@@ -92,9 +92,9 @@ fn set_path(call: &Call<'_>, context: &Context, bytes: &[u8]) -> Result {
     let recipient = context.recipient();
     let _quiet = entered.quiet(call.sleep);
     if recipient.uid().is_some() {
-        let response = Response::new(RDMA_CM_EVENT_ROUTE_RESOLVED);
+        let tell = |response: &mut Response| response.set_kind(RDMA_CM_EVENT_ROUTE_RESOLVED);
         // Without memory for it the event is lost, as any other.
-        if let Ok(pending) = Pending::new(recipient.clone(), About::Id, response) {
+        if let Ok(pending) = Pending::new(recipient.clone(), About::Id, tell) {
             recipient.home().add(pending);
         }
     }

@@ -14,7 +14,7 @@ use kernel_ext::{
     },
     error::{ENODATA, ENOSYS},
 };
-use rdma_user_cm::{Route, PATH_SIZE, SERVICE_SIZE};
+use rdma_user_cm::{Answer, Route, PATH_SIZE, SERVICE_SIZE};
 
 use crate::{call::Call, layout::Query};
 
@@ -40,7 +40,28 @@ pub(crate) fn query_route(call: &Call<'_>) -> Result {
 }
 
 /// A kind of question.
-type Method = fn(&Call<'_>, &Route<'_>) -> Result<KVec<u8>>;
+type Method = fn(&Call<'_>, &Route<'_>) -> Result<Found>;
+
+/// What is answered.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lies on the stack for one call, and a box is an allocation"
+)]
+enum Found {
+    /// Addresses or GIDs.
+    Pair(Answer<rdma_ucm_query_addr_resp>),
+    /// A list, with its beginning.
+    List(KVec<u8>),
+}
+
+impl Found {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Pair(answer) => answer.bytes(),
+            Self::List(bytes) => bytes,
+        }
+    }
+}
 
 /// The kinds by number.
 const METHODS: [(u32, Method); 4] = [
@@ -61,28 +82,22 @@ pub(crate) fn query(call: &Call<'_>) -> Result {
     let (route, quiet) = calls.route(call.sleep);
     let found = method(call, &route)?;
     drop(quiet);
-    call.answer(command.response, &found)
+    call.answer(command.response, found.bytes())
 }
 
-fn copied(bytes: &[u8]) -> Result<KVec<u8>> {
-    let mut copy = KVec::new();
-    copy.extend_from_slice(bytes, GFP_KERNEL)?;
-    Ok(copy)
-}
-
-fn addresses(call: &Call<'_>, route: &Route<'_>) -> Result<KVec<u8>> {
+fn addresses(call: &Call<'_>, route: &Route<'_>) -> Result<Found> {
     call.needs_room(ADDRESSES)?;
-    copied(route.addresses().bytes())
+    Ok(Found::Pair(route.addresses()))
 }
 
-fn gids(call: &Call<'_>, route: &Route<'_>) -> Result<KVec<u8>> {
+fn gids(call: &Call<'_>, route: &Route<'_>) -> Result<Found> {
     call.needs_room(ADDRESSES)?;
-    copied(route.gids().bytes())
+    Ok(Found::Pair(route.gids()))
 }
 
-/// The beginning of a list.
+/// The beginning of a list, with room for so many bytes behind it.
 fn list(count: u32, room: usize) -> Result<KVec<u8>> {
-    let mut bytes = KVec::with_capacity(room, GFP_KERNEL)?;
+    let mut bytes = KVec::with_capacity(LIST.saturating_add(room), GFP_KERNEL)?;
     bytes.extend_from_slice(&count.to_ne_bytes(), GFP_KERNEL)?;
     bytes.extend_from_slice(&0u32.to_ne_bytes(), GFP_KERNEL)?;
     Ok(bytes)
@@ -98,27 +113,29 @@ fn room_for(call: &Call<'_>, size: usize) -> Result<usize> {
         .unwrap_or(0))
 }
 
-fn paths(call: &Call<'_>, route: &Route<'_>) -> Result<KVec<u8>> {
+fn paths(call: &Call<'_>, route: &Route<'_>) -> Result<Found> {
     let room = room_for(call, PATH_SIZE)?;
     let (count, paths) = route.paths(room);
-    let mut bytes = list(count, LIST)?;
+    let told = room.min(count as usize);
+    let mut bytes = list(count, PATH_SIZE.saturating_mul(told))?;
     for path in paths {
         bytes.extend_from_slice(path.bytes(), GFP_KERNEL)?;
     }
-    Ok(bytes)
+    Ok(Found::List(bytes))
 }
 
-fn services(call: &Call<'_>, route: &Route<'_>) -> Result<KVec<u8>> {
+fn services(call: &Call<'_>, route: &Route<'_>) -> Result<Found> {
     let room = room_for(call, SERVICE_SIZE)?;
     let services = route.services().ok_or(ENODATA)?;
     if room == 0 {
         // Not even their number is told.
-        return Ok(KVec::new());
+        return Ok(Found::List(KVec::new()));
     }
     let count = u32::try_from(services.len()).unwrap_or(u32::MAX);
-    let mut bytes = list(count, LIST)?;
+    let told = room.min(services.len());
+    let mut bytes = list(count, SERVICE_SIZE.saturating_mul(told))?;
     for service in services.iter().take(room) {
         bytes.extend_from_slice(service, GFP_KERNEL)?;
     }
-    Ok(bytes)
+    Ok(Found::List(bytes))
 }
