@@ -113,8 +113,8 @@ pub(crate) fn new(
     let agent = agent.try_use().ok_or(ENODEV)?;
     let body = SendBody::new(&init, ah, flags)?;
     let version = agent.body.rmpp_version();
-    let send = UniqueArc::init(SendMad::new(body, agent), flags)?;
-    set_agent(&send);
+    let mut send = UniqueArc::pin_init(SendMad::new(body, agent), flags)?;
+    set_agent(&mut send);
     let send: Arc<SendMad> = send.into();
     if wanted.rmpp {
         let mut rmpp = send.rmpp();

@@ -260,10 +260,11 @@ pub unsafe trait OfAgent: Embeds<Body = SendBody> {
 }
 
 /// Sets the agent of a new MAD, and where its bytes are, for C.
-pub fn set_agent<S: OfAgent>(send: &UniqueArc<S>) {
+pub fn set_agent<S: OfAgent>(send: &mut Pin<UniqueArc<S>>) {
+    let send = send.as_ref();
     let agent = c_pointer(send.agent().agent());
     let (raw, memory) = (send.body().as_raw(), send.body().memory());
-    // SAFETY: There is no other reference to the MAD, which does not move any more. By the safety requirements of `OfAgent` the agent
+    // SAFETY: The only reference to the MAD is borrowed exclusively, and it is pinned. By the safety requirements of `OfAgent` the agent
     // stays as long as the MAD.
     unsafe {
         (*raw).mad_agent = agent;
