@@ -97,6 +97,7 @@ pub mod dma;
 pub mod event;
 mod fill;
 pub mod global;
+pub mod later;
 pub mod mad;
 pub mod mr;
 pub mod netlink;

@@ -10,7 +10,7 @@ use kernel::{
     sync::{aref::ARef, aref::AlwaysRefCounted, rcu},
     types::Opaque,
 };
-use kernel_ext::net::device::NetDevice;
+use kernel_ext::net::{device::NetDevice, ns::NetRef};
 use rdma_bindings::{self as bindings, ib_gid, ib_gid_attr};
 
 /// A global identifier: 16 bytes in wire order. For RoCE it is an IPv6 address, or an IPv4 address mapped
@@ -172,6 +172,15 @@ impl GidAttr {
         let raw = from_err_ptr(raw)?;
         // SAFETY: The net device is valid until the critical section ends.
         Ok(unsafe { NetDevice::from_raw(raw.cast()) })
+    }
+
+    /// The network namespace of the net device that the GID belongs to. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` for a net device that goes, and those of [`Self::ndev`].
+    pub fn namespace(&self) -> Result<NetRef> {
+        self.ndev(&rcu::read_lock())?.namespace().ok_or(ENODEV)
     }
 
     /// The Ethernet address of the net device that the GID belongs to. Any context.
