@@ -4,7 +4,10 @@
 //!
 //! C headers: `include/uapi/linux/in.h`, `include/uapi/linux/in6.h`.
 
-use rdma::bindings::{self, sockaddr_in, sockaddr_in6};
+use rdma::{
+    bindings::{self, sockaddr_in, sockaddr_in6},
+    Gid,
+};
 
 /// An IP address, and a port of the connection manager's TCP port space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,14 @@ pub(crate) union Raw {
 }
 
 impl Address {
+    /// The address that a GID of RoCE stands for, with a port.
+    pub fn of_gid(gid: Gid, port: u16) -> Self {
+        match gid.ipv4() {
+            Some(address) => Self::V4(address, port),
+            None => Self::V6(gid.0, port, 0),
+        }
+    }
+
     /// The port.
     pub fn port(&self) -> u16 {
         match self {

@@ -15,10 +15,7 @@ use rdma::{
     MaySleep,
 };
 
-use crate::{
-    id::{Id, Tcp},
-    Address, Event, Offer, Options, Reason, Rejection, TIMEOUT_MS,
-};
+use crate::{id::Id, space::Tcp, Address, Event, Offer, Options, Reason, Rejection, TIMEOUT_MS};
 
 /// The parameters of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +32,21 @@ pub struct Params<'a> {
     pub rnr_retries: u8,
 }
 
+impl Default for Params<'_> {
+    /// No private data, one RDMA READ or atomic each way, and as many retries as there can be.
+    fn default() -> Self {
+        Self {
+            private_data: &[],
+            responder_resources: 1,
+            initiator_depth: 1,
+            retries: 7,
+            rnr_retries: 7,
+        }
+    }
+}
+
 impl Params<'_> {
-    fn to_raw(self, qp_num: u32, has_srq: bool) -> Result<rdma_conn_param> {
+    pub(crate) fn to_raw(self, qp_num: u32, has_srq: bool) -> Result<rdma_conn_param> {
         Ok(rdma_conn_param {
             private_data: self.private_data.as_ptr().cast(),
             private_data_len: u8::try_from(self.private_data.len()).map_err(|_| EINVAL)?,

@@ -62,12 +62,12 @@ use rdma::{
 };
 
 use crate::{
-    id::{Id, Udp},
-    Address, Event, Options, Reason, Remote, Unreachable, TIMEOUT_MS,
+    calls::Calls, id::Id, space::Udp, Address, Event, Options, Reason, Remote, Unreachable,
+    TIMEOUT_MS,
 };
 
 /// The parameters of a lookup, or of its answer.
-fn params(private_data: &[u8], qp_num: u32) -> Result<rdma_conn_param> {
+pub(crate) fn params(private_data: &[u8], qp_num: u32) -> Result<rdma_conn_param> {
     let mut raw: rdma_conn_param = pin_init::zeroed();
     raw.private_data = private_data.as_ptr().cast();
     raw.private_data_len = u8::try_from(private_data.len()).map_err(|_| EINVAL)?;
@@ -76,7 +76,11 @@ fn params(private_data: &[u8], qp_num: u32) -> Result<rdma_conn_param> {
 }
 
 /// Makes a queue pair ready to send, with the Q_Key of the connection manager.
-fn ready<'d>(id: &Id<'d, Udp>, qp: Qp<'d, Ud, Reset>, sleep: &MaySleep) -> Result<Qp<'d, Ud, Rts>> {
+pub(crate) fn ready<'d>(
+    id: &Calls<'d, Udp>,
+    qp: Qp<'d, Ud, Reset>,
+    sleep: &MaySleep,
+) -> Result<Qp<'d, Ud, Rts>> {
     let qp: Qp<'d, Ud, Init> = id.modify(qp, sleep)?;
     Ok(qp
         .into_rtr(&(), sleep)?

@@ -8,14 +8,10 @@
 //!
 //! C header: `include/rdma/rdma_cm.h`.
 
-use core::{
-    marker::PhantomData,
-    ptr::{null_mut, NonNull},
-};
+use core::{marker::PhantomData, ops::Deref, ptr::NonNull};
 
 use kernel::{
-    error::to_result,
-    ffi::{c_int, c_ulong, c_void},
+    ffi::{c_int, c_void},
     prelude::*,
     sync::Arc,
     time::{Instant, Monotonic},
@@ -25,16 +21,17 @@ use kernel_ext::{
     sync::{new_spinlock_irq, Completion, SpinLockIrq},
 };
 use rdma::{
-    abi::qp::QpAttrMask,
-    bindings::{self, ib_qp_attr, rdma_cm_event, rdma_cm_id, rdma_conn_param},
-    client::{
-        qp::{Qp, Rc, State as QpStateType, Transport, Ud},
-        Device, DropsAnywhere,
-    },
+    bindings::{self, rdma_cm_event, rdma_cm_id},
+    client::{Device, DropsAnywhere},
     MaySleep,
 };
 
-use crate::{event::Event, Address, Options, Reason};
+use crate::{
+    calls::{self, Calls},
+    event::Event,
+    space::{PortSpace, Tcp},
+    Address, Options,
+};
 
 /// The pending events of an identifier.
 #[pin_data]
@@ -122,35 +119,20 @@ pub(crate) struct Id<'d, K> {
 
 impl<K> !DropsAnywhere for Id<'_, K> {}
 
-/// The kind of an identifier: its port space, and the transport of its queue pair.
-pub(crate) trait Kind {
-    type Transport: Transport;
-    const SPACE: bindings::rdma_ucm_port_space;
-    const QP_TYPE: bindings::ib_qp_type;
-}
+impl<'d, K: PortSpace> Deref for Id<'d, K> {
+    type Target = Calls<'d, K>;
 
-/// Connections.
-pub(crate) struct Tcp;
-
-impl Kind for Tcp {
-    type Transport = Rc;
-    const SPACE: bindings::rdma_ucm_port_space = bindings::RDMA_PS_TCP;
-    const QP_TYPE: bindings::ib_qp_type = bindings::IB_QPT_RC;
-}
-
-/// Datagrams.
-pub(crate) struct Udp;
-
-impl Kind for Udp {
-    type Transport = Ud;
-    const SPACE: bindings::rdma_ucm_port_space = bindings::RDMA_PS_UDP;
-    const QP_TYPE: bindings::ib_qp_type = bindings::IB_QPT_UD;
+    fn deref(&self) -> &Calls<'d, K> {
+        // SAFETY: By the type invariants of `RawId` the identifier is valid. It was created with this port space, or by a
+        // request to a listener of it.
+        unsafe { Calls::from_raw(self.raw.raw) }
+    }
 }
 
 /// What an identifier has for who waits for an event.
 pub(crate) type Taken<'d, K, T> = (T, Option<Id<'d, K>>);
 
-impl<'d, K: Kind> Id<'d, K> {
+impl<'d, K: PortSpace> Id<'d, K> {
     pub(crate) fn new(
         device: &Device<'d>,
         net: &NetNamespace,
@@ -160,23 +142,11 @@ impl<'d, K: Kind> Id<'d, K> {
         sleep.check();
         let state = State::new()?;
         let context = Arc::as_ptr(&state).cast_mut().cast();
-        // SAFETY: The state is valid until the identifier is destroyed. The identifier holds a reference to the namespace; the
-        // name is constant.
-        let raw = unsafe {
-            bindings::__rdma_create_kernel_id(
-                net.as_raw(),
-                Some(event_handler),
-                context,
-                K::SPACE,
-                K::QP_TYPE,
-                device.owner().as_char_ptr(),
-            )
-        };
-        let raw = NonNull::new(kernel::error::from_err_ptr(raw)?).ok_or(ENOMEM)?;
+        let handler = Some(event_handler as unsafe extern "C" fn(_, _) -> _);
+        // SAFETY: The state is valid until the identifier is destroyed.
+        let raw = unsafe { calls::create::<K>(device, net, options, handler, context) }?;
         // INVARIANT: The identifier was just created.
         let raw = RawId { raw, state };
-        // SAFETY: The identifier is valid.
-        unsafe { options.apply(raw.raw) }?;
         Ok(Self::of(raw, device))
     }
 
@@ -185,19 +155,6 @@ impl<'d, K: Kind> Id<'d, K> {
             raw,
             device: device.clone(),
             _brand: PhantomData,
-        }
-    }
-
-    fn as_raw(&self) -> *mut rdma_cm_id {
-        self.raw.raw.as_ptr()
-    }
-
-    /// Fails if the identifier is not bound to the device.
-    fn check_device(&self) -> Result {
-        // SAFETY: The identifier is valid, and its device is constant after it is bound.
-        match unsafe { (*self.as_raw()).device } == self.device.as_raw() {
-            true => Ok(()),
-            false => Err(ENODEV),
         }
     }
 
@@ -215,7 +172,7 @@ impl<'d, K: Kind> Id<'d, K> {
     ) -> Result<Self> {
         let id = Self::new(device, net, options, sleep)?;
         id.bind(address)?;
-        id.check_device()?;
+        id.check_device(device)?;
         Ok(id)
     }
 
@@ -232,52 +189,6 @@ impl<'d, K: Kind> Id<'d, K> {
         Ok(id)
     }
 
-    fn bind(&self, address: &Address) -> Result {
-        let mut address = address.to_raw();
-        // SAFETY: Both are valid during the call.
-        to_result(unsafe { bindings::rdma_bind_addr(self.as_raw(), (&raw mut address).cast()) })
-    }
-
-    fn listen(&self, backlog: u16) -> Result {
-        // SAFETY: By the type invariants the identifier is valid.
-        to_result(unsafe { bindings::rdma_listen(self.as_raw(), backlog.into()) })
-    }
-
-    /// The port that the identifier is bound to.
-    pub(crate) fn source_port(&self) -> u16 {
-        // SAFETY: The identifier is valid; the port has the same offset in addresses of either family.
-        let port = unsafe {
-            let address = &raw const (*self.as_raw()).route.addr.src_addr;
-            (&raw const (*address.cast::<bindings::sockaddr_in>()).sin_port).read()
-        };
-        u16::from_be(port)
-    }
-
-    fn resolve_address(
-        &self,
-        source: Option<&Address>,
-        destination: &Address,
-        timeout_ms: u32,
-    ) -> Result {
-        let mut source = source.map(|source| source.to_raw());
-        let source = source.as_mut().map_or(null_mut(), |raw| &raw mut *raw);
-        let destination = destination.to_raw();
-        // SAFETY: All are valid during the call, which copies the addresses.
-        to_result(unsafe {
-            bindings::rdma_resolve_addr(
-                self.as_raw(),
-                source.cast(),
-                (&raw const destination).cast(),
-                timeout_ms as c_ulong,
-            )
-        })
-    }
-
-    fn resolve_route(&self, timeout_ms: u32) -> Result {
-        // SAFETY: By the type invariants the identifier is valid.
-        to_result(unsafe { bindings::rdma_resolve_route(self.as_raw(), timeout_ms as c_ulong) })
-    }
-
     /// Resolves an address and the route to it, which begins at the device.
     pub(crate) fn resolve(
         &self,
@@ -290,82 +201,13 @@ impl<'d, K: Kind> Id<'d, K> {
             Event::AddrResolved => Ok(()),
             other => Err(other),
         })?;
-        self.check_device()?;
+        self.check_device(&self.device)?;
         self.resolve_route(timeout_ms)?;
         self.expect(timeout_ms, sleep, |event| match event {
             Event::RouteResolved => Ok(()),
             other => Err(other),
         })?;
         Ok(())
-    }
-
-    pub(crate) fn connect(&self, mut params: rdma_conn_param) -> Result {
-        // SAFETY: The identifier is valid; the parameters are copied.
-        to_result(unsafe { bindings::rdma_connect(self.as_raw(), &mut params) })
-    }
-
-    /// Accepts a connection request, or the reply of a peer.
-    pub(crate) fn accept(&self, params: Option<rdma_conn_param>) -> Result {
-        let mut params = params;
-        let params = params
-            .as_mut()
-            .map_or(null_mut(), |params| &raw mut *params);
-        // SAFETY: The identifier is valid; the parameters are copied. The function requires the handler lock, which is held.
-        to_result(unsafe {
-            bindings::rdma_lock_handler(self.as_raw());
-            let ret = bindings::rdma_accept(self.as_raw(), params);
-            bindings::rdma_unlock_handler(self.as_raw());
-            ret
-        })
-    }
-
-    pub(crate) fn reject(&self, reason: Reason, why: &[u8]) -> Result {
-        let length = u8::try_from(why.len()).map_err(|_| EINVAL)?;
-        // SAFETY: The identifier is valid; the bytes are copied.
-        to_result(unsafe {
-            bindings::rdma_reject(self.as_raw(), why.as_ptr().cast(), length, reason.number())
-        })
-    }
-
-    pub(crate) fn disconnect(&self) -> Result {
-        // SAFETY: By the type invariants the identifier is valid.
-        to_result(unsafe { bindings::rdma_disconnect(self.as_raw()) })
-    }
-
-    /// Changes the state of a queue pair with the attributes of the connection manager.
-    pub(crate) fn modify<S: QpStateType, N: QpStateType>(
-        &self,
-        qp: Qp<'d, K::Transport, S>,
-        sleep: &MaySleep,
-    ) -> Result<Qp<'d, K::Transport, N>> {
-        let mut attr: ib_qp_attr = pin_init::zeroed();
-        attr.qp_state = N::STATE.as_raw();
-        let mut mask = 0;
-        // SAFETY: The identifier is valid; both results are valid for writes.
-        to_result(unsafe { bindings::rdma_init_qp_attr(self.as_raw(), &mut attr, &mut mask) })?;
-        // SAFETY: The connection manager has filled in the attributes in the mask.
-        Ok(unsafe { qp.become_raw(&mut attr, QpAttrMask::from_bits(mask as u32), sleep) }?)
-    }
-
-    /// Joins a multicast group. Its event tells where to send to.
-    pub(crate) fn join(&self, group: &Address, join_state: u8) -> Result {
-        let mut address = group.to_raw();
-        // SAFETY: The identifier is valid; the address is copied; the context is for events alone.
-        to_result(unsafe {
-            bindings::rdma_join_multicast(
-                self.as_raw(),
-                (&raw mut address).cast(),
-                join_state,
-                null_mut(),
-            )
-        })
-    }
-
-    /// Leaves the group that was joined last at an address.
-    pub(crate) fn leave(&self, group: &Address) {
-        let mut address = group.to_raw();
-        // SAFETY: The identifier is valid; the address is valid during the call.
-        unsafe { bindings::rdma_leave_multicast(self.as_raw(), (&raw mut address).cast()) };
     }
 
     /// Waits for the next event, at most `timeout_ms` milliseconds.

@@ -12,6 +12,8 @@
 //! | [`Route::connect`]: a [`Connection`] | [`Request::init`] a queue pair, post receive requests |
 //! | | [`Request::accept`]: a [`Connection`]; or [`Request::reject`] |
 //!
+//! Datagrams and multicast groups are in [`datagram`]. Who does not want to wait for events handles them: [`handler`].
+//!
 //! All functions may sleep. All objects have the lifetime of one device, and are dropped before it is removed.
 //!
 //! ```
@@ -52,18 +54,22 @@
 //! C header: `include/rdma/rdma_cm.h`.
 
 mod address;
+mod calls;
 mod connection;
 pub mod datagram;
 mod event;
+pub mod handler;
 mod id;
 mod options;
 mod reason;
+mod space;
 
 pub use address::Address;
 pub use connection::{Accepting, Connecting, Connection, Listener, Params, Ready, Request, Route};
 pub use event::{Event, Offer, Rejection, Remote, Unreachable};
 pub use options::Options;
 pub use reason::Reason;
+pub use space::{PortSpace, Tcp, Udp};
 
 /// The prefix of log messages.
 const __LOG_PREFIX: &[u8] = b"rdma_cm\0";

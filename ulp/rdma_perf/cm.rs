@@ -13,10 +13,7 @@
 
 use core::net::IpAddr;
 
-use kernel::{
-    prelude::*,
-    sync::{rcu, Arc},
-};
+use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{debugfs::Dir, net::ns::NetRef, random};
 use rdma::{abi::wr::Remote, bindings, client::Device, Gid, MaySleep};
 use rdma_cm::{Address, Listener, Params, Request, Route};
@@ -169,22 +166,15 @@ struct EndAddress {
 impl EndAddress {
     fn new(device: &Device<'_>, gid: u16) -> Result<Self> {
         let gid = device.gid(PORT, gid)?;
-        let net = {
-            let inside = rcu::read_lock();
-            gid.ndev(&inside)?.namespace().ok_or(ENODEV)?
-        };
         Ok(Self {
             gid: gid.gid(),
-            net,
+            net: gid.namespace()?,
         })
     }
 
     /// The socket address with that port.
     fn address(&self, port: u16) -> Address {
-        match self.gid.ipv4() {
-            Some(address) => Address::V4(address, port),
-            None => Address::V6(self.gid.0, port, 0),
-        }
+        Address::of_gid(self.gid, port)
     }
 }
 

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The calls of an identifier, for whoever has it: `struct rdma_cm_id`.
+//!
+//! C header: `include/rdma/rdma_cm.h`.
+
+use core::{
+    marker::PhantomData,
+    ptr::{null_mut, NonNull},
+};
+
+use kernel::{
+    error::{from_err_ptr, to_result},
+    ffi::{c_ulong, c_void},
+    prelude::*,
+    types::Opaque,
+};
+use kernel_ext::net::ns::NetNamespace;
+use rdma::{
+    abi::qp::QpAttrMask,
+    bindings::{self, ib_qp_attr, rdma_cm_event_handler, rdma_cm_id, rdma_conn_param},
+    client::{
+        qp::{Qp, State},
+        Device,
+    },
+    MaySleep,
+};
+
+use crate::{space::PortSpace, Address, Options, Reason};
+
+/// An identifier that a client of a device has: a view of the C structure.
+#[repr(transparent)]
+pub(crate) struct Calls<'d, K>(Opaque<rdma_cm_id>, PhantomData<fn(&'d (), K) -> &'d ()>);
+
+// SAFETY: Identifiers may be used from several threads at once.
+unsafe impl<K> Sync for Calls<'_, K> {}
+
+/// Creates an identifier in a network namespace, with its options.
+///
+/// # Errors
+///
+/// `ENOMEM`, and `EINVAL` for options that are out of range.
+///
+/// # Safety
+///
+/// The handler may be called with the context until the identifier is destroyed.
+pub(crate) unsafe fn create<'d, K: PortSpace>(
+    device: &Device<'d>,
+    net: &NetNamespace,
+    options: &Options,
+    handler: rdma_cm_event_handler,
+    context: *mut c_void,
+) -> Result<NonNull<rdma_cm_id>> {
+    // SAFETY: By the safety requirements. The identifier holds a reference to the namespace; the name is constant.
+    let raw = unsafe {
+        bindings::__rdma_create_kernel_id(
+            net.as_raw(),
+            handler,
+            context,
+            K::SPACE,
+            K::QP_TYPE,
+            device.owner().as_char_ptr(),
+        )
+    };
+    let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
+    // SAFETY: The identifier is valid. Nobody else has it, and it has no handler that runs.
+    unsafe {
+        options
+            .apply(raw)
+            .inspect_err(|_| bindings::rdma_destroy_id(raw.as_ptr()))?;
+    }
+    Ok(raw)
+}
+
+impl<'d, K: PortSpace> Calls<'d, K> {
+    /// # Safety
+    ///
+    /// The identifier is of this port space, and valid for `'a`.
+    pub(crate) unsafe fn from_raw<'a>(raw: NonNull<rdma_cm_id>) -> &'a Self {
+        // SAFETY: By the safety requirements; the type is transparent.
+        unsafe { raw.cast().as_ref() }
+    }
+
+    pub(crate) fn as_raw(&self) -> *mut rdma_cm_id {
+        self.0.get()
+    }
+
+    /// Fails if the identifier is not bound to the device.
+    pub(crate) fn check_device(&self, device: &Device<'d>) -> Result {
+        // SAFETY: The identifier is valid, and its device is constant after it is bound.
+        match unsafe { (*self.as_raw()).device } == device.as_raw() {
+            true => Ok(()),
+            false => Err(ENODEV),
+        }
+    }
+
+    pub(crate) fn bind(&self, address: &Address) -> Result {
+        let mut address = address.to_raw();
+        // SAFETY: Both are valid during the call.
+        to_result(unsafe { bindings::rdma_bind_addr(self.as_raw(), (&raw mut address).cast()) })
+    }
+
+    pub(crate) fn listen(&self, backlog: u16) -> Result {
+        // SAFETY: The identifier is valid.
+        to_result(unsafe { bindings::rdma_listen(self.as_raw(), backlog.into()) })
+    }
+
+    /// The port that the identifier is bound to.
+    pub(crate) fn source_port(&self) -> u16 {
+        // SAFETY: The identifier is valid; the port has the same offset in addresses of either family.
+        let port = unsafe {
+            let address = &raw const (*self.as_raw()).route.addr.src_addr;
+            (&raw const (*address.cast::<bindings::sockaddr_in>()).sin_port).read()
+        };
+        u16::from_be(port)
+    }
+
+    pub(crate) fn resolve_address(
+        &self,
+        source: Option<&Address>,
+        destination: &Address,
+        timeout_ms: u32,
+    ) -> Result {
+        let mut source = source.map(|source| source.to_raw());
+        let source = source.as_mut().map_or(null_mut(), |raw| &raw mut *raw);
+        let destination = destination.to_raw();
+        // SAFETY: All are valid during the call, which copies the addresses.
+        to_result(unsafe {
+            bindings::rdma_resolve_addr(
+                self.as_raw(),
+                source.cast(),
+                (&raw const destination).cast(),
+                timeout_ms as c_ulong,
+            )
+        })
+    }
+
+    pub(crate) fn resolve_route(&self, timeout_ms: u32) -> Result {
+        // SAFETY: The identifier is valid.
+        to_result(unsafe { bindings::rdma_resolve_route(self.as_raw(), timeout_ms as c_ulong) })
+    }
+
+    /// Asks the peer for a connection, or for its queue pair. Waits for handlers.
+    pub(crate) fn connect(&self, mut params: rdma_conn_param) -> Result {
+        // SAFETY: The identifier is valid; the parameters are copied.
+        to_result(unsafe { bindings::rdma_connect(self.as_raw(), &mut params) })
+    }
+
+    /// As [`Self::connect`].
+    ///
+    /// # Safety
+    ///
+    /// This task has the handler lock.
+    pub(crate) unsafe fn connect_locked(&self, mut params: rdma_conn_param) -> Result {
+        // SAFETY: By the safety requirements. The identifier is valid; the parameters are copied.
+        to_result(unsafe { bindings::rdma_connect_locked(self.as_raw(), &mut params) })
+    }
+
+    /// Accepts a request, or the reply of a peer. Waits for handlers.
+    pub(crate) fn accept(&self, params: Option<rdma_conn_param>) -> Result {
+        // SAFETY: The identifier is valid; the handler lock is held during the call.
+        unsafe {
+            bindings::rdma_lock_handler(self.as_raw());
+            let accepted = self.accept_locked(params);
+            bindings::rdma_unlock_handler(self.as_raw());
+            accepted
+        }
+    }
+
+    /// As [`Self::accept`].
+    ///
+    /// # Safety
+    ///
+    /// This task has the handler lock.
+    pub(crate) unsafe fn accept_locked(&self, mut params: Option<rdma_conn_param>) -> Result {
+        let params = params
+            .as_mut()
+            .map_or(null_mut(), |params| &raw mut *params);
+        // SAFETY: By the safety requirements. The identifier is valid; the parameters are copied.
+        to_result(unsafe { bindings::rdma_accept(self.as_raw(), params) })
+    }
+
+    pub(crate) fn reject(&self, reason: Reason, why: &[u8]) -> Result {
+        let length = u8::try_from(why.len()).map_err(|_| EINVAL)?;
+        // SAFETY: The identifier is valid; the bytes are copied.
+        to_result(unsafe {
+            bindings::rdma_reject(self.as_raw(), why.as_ptr().cast(), length, reason.number())
+        })
+    }
+
+    pub(crate) fn disconnect(&self) -> Result {
+        // SAFETY: The identifier is valid.
+        to_result(unsafe { bindings::rdma_disconnect(self.as_raw()) })
+    }
+
+    /// Changes the state of a queue pair with the attributes of the connection manager. `ENODEV` for one of another device.
+    pub(crate) fn modify<S: State, N: State>(
+        &self,
+        qp: Qp<'d, K::Transport, S>,
+        sleep: &MaySleep,
+    ) -> Result<Qp<'d, K::Transport, N>> {
+        self.check_device(qp.pd().device())?;
+        let mut attr: ib_qp_attr = pin_init::zeroed();
+        attr.qp_state = N::STATE.as_raw();
+        let mut mask = 0;
+        // SAFETY: The identifier is valid, and has a device; both results are valid for writes.
+        to_result(unsafe { bindings::rdma_init_qp_attr(self.as_raw(), &mut attr, &mut mask) })?;
+        // SAFETY: The connection manager has filled in the attributes in the mask, for the device of the queue pair.
+        Ok(unsafe { qp.become_raw(&mut attr, QpAttrMask::from_bits(mask as u32), sleep) }?)
+    }
+
+    /// Joins a multicast group. Its event tells where to send to.
+    pub(crate) fn join(&self, group: &Address, join_state: u8) -> Result {
+        let mut address = group.to_raw();
+        // SAFETY: The identifier is valid; the address is copied; the context is for events alone.
+        to_result(unsafe {
+            bindings::rdma_join_multicast(
+                self.as_raw(),
+                (&raw mut address).cast(),
+                join_state,
+                null_mut(),
+            )
+        })
+    }
+
+    /// Leaves the group that was joined last at an address.
+    pub(crate) fn leave(&self, group: &Address) {
+        let mut address = group.to_raw();
+        // SAFETY: The identifier is valid; the address is valid during the call.
+        unsafe { bindings::rdma_leave_multicast(self.as_raw(), (&raw mut address).cast()) };
+    }
+}
