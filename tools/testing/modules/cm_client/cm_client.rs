@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connects each device to itself by the connection manager, in Rust.
+//! Connects each device to itself by the connection manager, in Rust: in the network namespace of its address.
 //!
 //! It runs when it is loaded. Its results are in the kernel log, as `pass|NAME` and `fail|NAME|WHY`; then `done`.
 //!
@@ -9,7 +9,7 @@
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{
     module::{process_module, ProcessModule},
-    net::ns::NetNamespace,
+    net::ns::{NetNamespace, NetRef},
     sync::Completion as Done,
 };
 use rdma::{
@@ -17,7 +17,7 @@ use rdma::{
     client::{
         cq::PollContext,
         op::{RcOp, UdOp},
-        qp::{Config, Qp, Reset, Transport, Ud},
+        qp::{Config, Qp, QpRef, Reset, Rts, Transport, Ud},
         table::{Registration, Table},
         work::{Completion, Handler},
         Client, Cq, Device, Pd, Work,
@@ -28,6 +28,10 @@ use rdma_cm::{
     datagram::{self, Endpoint, Membership},
     Address, Connection, Event, Listener, Options, Params, Reason, Remote, Route, Unreachable,
 };
+
+mod handlers;
+
+use handlers::Both;
 
 process_module! {
     type: Test,
@@ -46,6 +50,7 @@ macro_rules! ensure {
         }
     };
 }
+use ensure;
 
 /// Signals the completion of a request.
 struct Waited(Arc<Done>);
@@ -86,6 +91,11 @@ impl<'d> Parts<'d> {
     }
 }
 
+/// The network namespace of a device's addresses.
+fn net(device: &Device<'_>) -> Result<NetRef> {
+    device.gid(1, 0)?.namespace()
+}
+
 /// An IPv4 address of a device.
 fn address(device: &Device<'_>) -> Result<[u8; 4]> {
     let gids = (0..8).filter_map(|index| device.gid(1, index).ok());
@@ -101,6 +111,18 @@ fn address6(device: &Device<'_>) -> Result<[u8; 16]> {
     let gid = raw.find(is_local).ok_or(ENODEV)?;
     // SAFETY: As above.
     Ok(unsafe { gid.raw })
+}
+
+/// The addresses of a device with an IPv4 address, by their ports.
+fn at4(device: &Device<'_>) -> Result<impl Fn(u16) -> Address> {
+    let own = address(device)?;
+    Ok(move |port| Address::V4(own, port))
+}
+
+/// As [`at4`], with an IPv6 address.
+fn at6(device: &Device<'_>) -> Result<impl Fn(u16) -> Address> {
+    let own = address6(device)?;
+    Ok(move |port| Address::V6(own, port, 0))
 }
 
 /// The port of `udaddy`.
@@ -137,7 +159,7 @@ impl<'d> Pair<'d> {
         sleep: &MaySleep,
     ) -> Result<Self> {
         let parts = Parts::new(device, sleep)?;
-        let net = NetNamespace::init();
+        let net = &net(device)?;
         let options = Options {
             service_type: Some(8),
             ack_timeout: Some(16),
@@ -208,12 +230,12 @@ fn rejected(device: &Device<'_>, sleep: &MaySleep) -> Result {
         pd: Pd::new(device, sleep)?,
         cq: Cq::new(device, 32, 0, PollContext::SoftIrq, sleep)?,
     };
-    let own = address(device)?;
-    let listener = Listener::new(device, NetNamespace::init(), &Address::V4(own, 0), 4, sleep)?;
+    let (own, net) = (address(device)?, net(device)?);
+    let listener = Listener::new(device, &net, &Address::V4(own, 0), 4, sleep)?;
     let there = Address::V4(own, listener.port());
     let refused = Error::from_errno(-(bindings::ECONNREFUSED as i32));
     for is_said in [true, false] {
-        let route = Route::resolve(device, NetNamespace::init(), None, &there, sleep)?;
+        let route = Route::resolve(device, &net, None, &there, sleep)?;
         let qp = route.init(parts.qp(sleep)?, sleep)?;
         let connecting = route.begin(qp, &PARAMS, sleep)?;
         let request = listener.next(5000, sleep)?;
@@ -225,7 +247,7 @@ fn rejected(device: &Device<'_>, sleep: &MaySleep) -> Result {
         ensure!(finished == Some(refused), "{finished:?}");
     }
     // A request that is not taken from the listener is rejected when the listener is dropped.
-    let route = Route::resolve(device, NetNamespace::init(), None, &there, sleep)?;
+    let route = Route::resolve(device, &net, None, &there, sleep)?;
     let qp = route.init(parts.qp(sleep)?, sleep)?;
     let connecting = route.begin(qp, &PARAMS, sleep)?;
     drop(listener);
@@ -236,13 +258,20 @@ fn rejected(device: &Device<'_>, sleep: &MaySleep) -> Result {
 
 fn impossible(device: &Device<'_>, sleep: &MaySleep) -> Result {
     let nowhere = Address::V4([203, 0, 113, 1], 5);
+    let net = net(device)?;
     ensure!(
-        Listener::new(device, NetNamespace::init(), &nowhere, 1, sleep).is_err(),
+        Listener::new(device, &net, &nowhere, 1, sleep).is_err(),
         "listens nowhere"
     );
     ensure!(
-        Route::resolve(device, NetNamespace::init(), None, &nowhere, sleep).is_err(),
+        Route::resolve(device, &net, None, &nowhere, sleep).is_err(),
         "a way to nowhere"
+    );
+    let (first, own) = (NetNamespace::init(), Address::V4(address(device)?, 0));
+    let there = Listener::new(device, first, &own, 1, sleep).map(drop);
+    ensure!(
+        there.is_ok() == (*first == *net),
+        "in the first namespace: {there:?}"
     );
     Ok(())
 }
@@ -254,7 +283,7 @@ fn connect6(device: &Device<'_>, sleep: &MaySleep) -> Result {
 
 /// A rejection comes with its reason and its private data.
 fn reasons(device: &Device<'_>, sleep: &MaySleep) -> Result {
-    let (parts, net) = (Parts::new(device, sleep)?, NetNamespace::init());
+    let (parts, net) = (Parts::new(device, sleep)?, &net(device)?);
     let own = address(device)?;
     let listener = Listener::new(device, net, &Address::V4(own, 0), 4, sleep)?;
     let there = Address::V4(own, listener.port());
@@ -299,10 +328,20 @@ fn events(device: &Device<'_>, sleep: &MaySleep) -> Result {
 /// Sends `count` datagrams of 100 bytes, and waits until they are sent.
 fn send<'d>(
     endpoint: &Endpoint<'d>,
+    what: (&Device<'d>, &Remote, u32),
+    sleep: &MaySleep,
+) -> Result {
+    send_to(endpoint, endpoint.pd(), what, sleep)
+}
+
+/// As [`send`], by a queue pair.
+fn send_to<'d>(
+    qp: &QpRef<'d, Ud, Rts>,
+    pd: &Pd<'d>,
     (device, to, count): (&Device<'d>, &Remote, u32),
     sleep: &MaySleep,
 ) -> Result {
-    let ah = to.ah(endpoint.pd(), sleep)?;
+    let ah = to.ah(pd, sleep)?;
     let sent = Arc::pin_init(Done::new(), GFP_KERNEL)?;
     for _ in 0..count {
         let op = UdOp {
@@ -311,7 +350,7 @@ fn send<'d>(
             qkey: to.qkey,
             immediate: Some([0, 0, 0, 1]),
         };
-        endpoint.post_send(Work::new(device, 100, Waited(sent.clone()), sleep)?, op)?;
+        qp.post_send(Work::new(device, 100, Waited(sent.clone()), sleep)?, op)?;
         ensure!(sent.wait_timeout(5000, sleep), "not sent");
     }
     Ok(())
@@ -319,7 +358,7 @@ fn send<'d>(
 
 /// A queue pair is looked up, and a datagram goes there.
 fn datagrams(device: &Device<'_>, own: impl Fn(u16) -> Address, sleep: &MaySleep) -> Result {
-    let (net, options) = (NetNamespace::init(), Options::default());
+    let (net, options) = (&net(device)?, Options::default());
     let parts = Parts::new(device, sleep)?;
     let listener = datagram::Listener::new(device, net, &options, (&own(0), 4), sleep)?;
     let there = own(listener.port());
@@ -362,7 +401,7 @@ fn datagrams(device: &Device<'_>, own: impl Fn(u16) -> Address, sleep: &MaySleep
 
 /// A group is joined, hears itself, and is left.
 fn group(device: &Device<'_>, sleep: &MaySleep) -> Result {
-    let (net, options) = (NetNamespace::init(), Options::default());
+    let (net, options) = (&net(device)?, Options::default());
     let (parts, own) = (Parts::new(device, sleep)?, Address::V4(address(device)?, 0));
     let to = Address::V4([239, 1, 2, 3], 0);
     let qp = parts.qp(sleep)?;
@@ -389,7 +428,7 @@ fn group(device: &Device<'_>, sleep: &MaySleep) -> Result {
 
 /// What programs say, if they run: `udaddy` as a server, `mckey` as a receiver.
 fn programs(device: &Device<'_>, sleep: &MaySleep) -> Result {
-    let (net, options) = (NetNamespace::init(), Options::default());
+    let (net, options) = (&net(device)?, Options::default());
     let (parts, own) = (Parts::new(device, sleep)?, address(device)?);
     let there = Address::V4(own, UDADDY);
     let route = datagram::Route::resolve(device, net, &options, (None, &there), sleep)?;
@@ -409,8 +448,8 @@ struct TestClient;
 static TABLE: Table<TestClient> = Table::new();
 
 impl Client for TestClient {
-    /// A connection that exists until the device is removed.
-    type Data<'d> = Option<Pair<'d>>;
+    /// Connections that exist until the device is removed: of those who wait for events, and of those who handle them.
+    type Data<'d> = Option<(Pair<'d>, Both<'d>)>;
 
     const NAME: &'static CStr = c"cm_client";
 
@@ -418,8 +457,10 @@ impl Client for TestClient {
         &TABLE
     }
 
-    fn add<'d>(device: &Device<'d>, sleep: &MaySleep) -> Result<Option<Pair<'d>>> {
-        Ok(Pair::new(device, sleep).ok())
+    fn add<'d>(device: &Device<'d>, sleep: &MaySleep) -> Result<Self::Data<'d>> {
+        let both = || Both::connected(device, &at4(device)?, sleep);
+        let pair = Pair::new(device, sleep).ok();
+        Ok(pair.zip(both().ok()))
     }
 }
 
@@ -429,6 +470,49 @@ fn report(name: &str, result: Result) {
         Ok(()) => pr_info!("pass|{name}\n"),
         Err(error) => pr_info!("fail|{name}|{error:?}\n"),
     }
+}
+
+/// Tests of handlers.
+fn report_handlers(device: &Device<'_>, sleep: &MaySleep) {
+    let done = at4(device).and_then(|own| handlers::connect(device, own, sleep));
+    report("handlers: a connection", done);
+    let done = at6(device).and_then(|own| handlers::connect(device, own, sleep));
+    report("handlers: a connection by IPv6", done);
+    let done = at4(device).and_then(|own| handlers::refuse(device, own, sleep));
+    report("handlers: each way to refuse", done);
+    let done = at4(device).and_then(|own| handlers::adopt(device, own, sleep));
+    report("handlers: a request moves", done);
+    let done = at4(device).and_then(|own| handlers::datagrams(device, own, sleep));
+    report("handlers: datagrams", done);
+    let done = at6(device).and_then(|own| handlers::datagrams(device, own, sleep));
+    report("handlers: datagrams by IPv6", done);
+}
+
+/// Lets each device look for the way to an address of another one in its namespace.
+fn report_others(client: &Registration<TestClient>, sleep: &MaySleep) {
+    let mut all = KVec::new();
+    let found = client.visit(
+        |device, _, _| {
+            let found = net(device).and_then(|net| Ok((net.cookie(), address(device)?)));
+            found
+                .and_then(|found| Ok(all.push(found, GFP_KERNEL)?))
+                .err()
+        },
+        sleep,
+    );
+    report("the addresses of all devices", found.map_or(Ok(()), Err));
+    client.visit::<()>(
+        |device, _, sleep| {
+            let (cookie, own) = (net(device).ok()?.cookie(), address(device).ok()?);
+            let is_other = |(net, address): &&(u64, [u8; 4])| *net == cookie && *address != own;
+            if let Some((_, other)) = all.iter().find(is_other) {
+                let done = handlers::elsewhere(device, Address::V4(*other, 0), sleep);
+                report("handlers: another device", done);
+            }
+            None
+        },
+        sleep,
+    );
 }
 
 /// The module.
@@ -453,18 +537,18 @@ impl ProcessModule for Test {
                 report("a connection by IPv6", connect6(device, sleep));
                 report("reasons of rejections", reasons(device, sleep));
                 report("the events of an end", events(device, sleep));
-                let own = address(device).map(|own| move |port| Address::V4(own, port));
-                let done = own.and_then(|own| datagrams(device, own, sleep));
+                let done = at4(device).and_then(|own| datagrams(device, own, sleep));
                 report("datagrams", done);
-                let own = address6(device).map(|own| move |port| Address::V6(own, port, 0));
-                let done = own.and_then(|own| datagrams(device, own, sleep));
+                let done = at6(device).and_then(|own| datagrams(device, own, sleep));
                 report("datagrams by IPv6", done);
                 report("a multicast group", group(device, sleep));
                 report("programs", programs(device, sleep));
+                report_handlers(device, sleep);
                 None
             },
             sleep,
         );
+        report_others(&client, sleep);
         pr_info!("done\n");
         Ok(Self { _client: client })
     }
