@@ -28,6 +28,7 @@ use rdma::{
         cm::{
             id::Client,
             param::{InfoArg, InfoLenArg, RepParam, ReqParam, SidrRepParam, SidrReqParam},
+            trace,
         },
         connection::{Filling, PrivateDataArg, PrivateLenArg, QpAttrRequest},
         mad::{ArcOrErr, Borrowed, OwnedArg},
@@ -190,6 +191,15 @@ fn ib_cm_init_qp_attr(
             IB_QPS_RTS => rts(inner, &mut filling),
             _ => None,
         };
+        if filled.is_none() {
+            let tell = match state {
+                IB_QPS_INIT => trace::icm_qp_init_err,
+                IB_QPS_RTR => trace::icm_qp_rtr_err,
+                IB_QPS_RTS => trace::icm_qp_rts_err,
+                _ => return Err(EINVAL),
+            };
+            tell(&cm_id.body, inner.connection.state() as u32);
+        }
         filled.ok_or(EINVAL)
     })?;
     qp_attr_mask.set(filling.mask());

@@ -42,7 +42,11 @@ use rdma::{
         attachment::Attached,
         mad::{self, Pending, Received},
     },
-    core::{address_vector::AddressVector, cm::id::IdBody, path::Path},
+    core::{
+        address_vector::AddressVector,
+        cm::{id::IdBody, trace},
+        path::Path,
+    },
     embeds, MaySleep,
 };
 
@@ -361,7 +365,10 @@ impl CmId {
         match state.load(Ordering::Acquire) {
             IB_CM_REP_SENT | IB_CM_MRA_REP_RCVD => {}
             IB_CM_ESTABLISHED => return Err(EISCONN),
-            _ => return Err(EINVAL),
+            other => {
+                trace::icm_establish_err(&self.body, other);
+                return Err(EINVAL);
+            }
         }
         if self.is_established.swap(true, Ordering::AcqRel) {
             return Err(EISCONN);

@@ -19,6 +19,7 @@ use rdma::{
         cma::{
             device::{find_gid, gid_entry},
             id::may_use,
+            trace,
         },
         Device,
     },
@@ -67,6 +68,7 @@ pub(crate) fn attach(entry: &mut Entry, id: &Arc<CmId>, port: u32, sleep: &MaySl
         .filter(|old| Arc::ptr_eq(&old.dev, &entry.dev))
         .and_then(|old| entry.ids.remove(&old.number));
     id.body.set_port(port);
+    trace::cm_id_attach(&id.body, &entry.device);
     drop((again, old, replaced));
     Ok(())
 }

@@ -9,7 +9,7 @@ use kernel::{prelude::*, rbtree::RBTree, sync::Arc};
 use kernel_ext::{bindings::RDMA_CM_EVENT_DEVICE_REMOVAL, error::EOPNOTSUPP};
 use rdma::{
     client::attachment::{Attached, Client, Table},
-    core::cma::{event::Event, handler::tell},
+    core::cma::{event::Event, handler::tell, trace},
     MaySleep,
 };
 
@@ -54,7 +54,10 @@ impl Client for Cma {
             listen_for_all(&mut tables, sleep)
         };
         match listening {
-            Ok(()) => Ok(dev),
+            Ok(()) => {
+                trace::cm_add_one(device);
+                Ok(dev)
+            }
             Err(error) => {
                 leave(&dev, sleep);
                 Err(error)
@@ -63,6 +66,9 @@ impl Client for Cma {
     }
 
     fn remove(dev: &Self::Data, sleep: &MaySleep) {
+        if let Some(entry) = tables::lock(sleep).entry(dev) {
+            trace::cm_remove_one(&entry.device);
+        }
         leave(dev, sleep);
     }
 }
@@ -138,6 +144,7 @@ fn removed(id: &Arc<CmId>, sleep: &MaySleep) {
         Some(given_up) => {
             id.begin_end(&handling);
             drop(handling);
+            trace::cm_id_destroy(&id.body);
             end(id, step.old, sleep);
             drop(given_up);
         }

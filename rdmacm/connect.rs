@@ -19,7 +19,7 @@ use kernel_ext::{
 use rdma::{
     core::{
         cm::event::Ece,
-        cma::{event::Connection, handler::Handling, id::Records, param::ConnParam},
+        cma::{event::Connection, handler::Handling, id::Records, param::ConnParam, trace},
         connection::PrivateData,
         path::Path,
     },
@@ -209,6 +209,7 @@ fn ask_ib(id: &Arc<CmId>, bound: &Bound, param: ConnParam<'_>, sleep: &MaySleep)
     };
     let ib = IbCm::new(&bound.device, id, sleep)?;
     begin(id, Lower::Ib(ib), sleep, || {
+        trace::cm_send_req(&id.body);
         with_ib(id, sleep, |ib| ib.send_req(&asked, sleep))
     })
 }
@@ -228,6 +229,7 @@ fn ask_service(id: &Arc<CmId>, bound: &Bound, param: ConnParam<'_>, sleep: &MayS
     };
     let ib = IbCm::new(&bound.device, id, sleep)?;
     begin(id, Lower::Ib(ib), sleep, || {
+        trace::cm_send_sidr_req(&id.body);
         with_ib(id, sleep, |ib| ib.send_sidr_req(&asked, sleep))
     })
 }
@@ -279,9 +281,13 @@ fn ask_iw(id: &Arc<CmId>, bound: &Bound, param: Option<ConnParam<'_>>, sleep: &M
 pub(crate) fn establish(id: &CmId, sleep: &MaySleep) -> Result {
     let done = qp::to_rtr(id, None, sleep)
         .and_then(|()| qp::to_rts(id, None, sleep))
-        .and_then(|()| with_ib(id, sleep, |ib| ib.send_rtu(sleep)));
+        .and_then(|()| {
+            trace::cm_send_rtu(&id.body);
+            with_ib(id, sleep, |ib| ib.send_rtu(sleep))
+        });
     if done.is_err() {
         let _ = qp::to_error(id, sleep);
+        trace::cm_send_rej(&id.body);
         let _ = with_ib(id, sleep, |ib| {
             ib.send_rej(IB_CM_REJ_CONSUMER_DEFINED, &PrivateData::NONE, sleep)
         });
@@ -325,6 +331,7 @@ fn try_accept(id: &Arc<CmId>, param: Option<ConnParam<'_>>, sleep: &MaySleep) ->
             qp::to_rtr(id, Some(param.responder_resources()), sleep)?;
             qp::to_rts(id, Some(param.initiator_depth()), sleep)?;
             let connection = connection(id, param);
+            trace::cm_send_rep(&id.body);
             with_ib(id, sleep, |ib| {
                 ib.send_rep(&connection, &param.private_data(), id.psn, sleep)
             })
@@ -360,6 +367,7 @@ fn answer(
         numbers = (id.body.qp_num(), own);
         vendor = Some(ece);
     }
+    trace::cm_send_sidr_rep(&id.body);
     with_ib(id, sleep, |ib| {
         ib.send_sidr_rep(status, numbers, vendor, data, sleep)
     })
@@ -386,7 +394,10 @@ pub(crate) fn reject(id: &CmId, data: &PrivateData<'_>, reason: u8, sleep: &MayS
     let bound = id.device()?;
     match manager(&bound.device, bound.port) {
         Some(Manager::Ib) if is_datagram(id) => answer(id, &bound, IB_SIDR_REJECT, 0, data, sleep),
-        Some(Manager::Ib) => with_ib(id, sleep, |ib| ib.send_rej(reason.into(), data, sleep)),
+        Some(Manager::Ib) => {
+            trace::cm_send_rej(&id.body);
+            with_ib(id, sleep, |ib| ib.send_rej(reason.into(), data, sleep))
+        }
         Some(Manager::Iw) => with_iw(id, sleep, |iw| iw.reject(data, sleep)),
         None => Err(ENOSYS),
     }
@@ -406,9 +417,15 @@ pub(crate) fn disconnect(id: &CmId, sleep: &MaySleep) -> Result {
     match manager(&bound.device, bound.port) {
         Some(Manager::Ib) => {
             qp::to_error(id, sleep)?;
+            trace::cm_disconnect(&id.body);
             // The connection may have ended, or never begun: nobody is told of that.
             let _ = with_ib(id, sleep, |ib| {
-                ib.send_dreq(sleep).or_else(|_| ib.send_drep(sleep))
+                if ib.send_dreq(sleep).is_ok() {
+                    trace::cm_sent_dreq(&id.body);
+                } else if ib.send_drep(sleep).is_ok() {
+                    trace::cm_sent_drep(&id.body);
+                }
+                Ok(())
             });
             Ok(())
         }

@@ -10,7 +10,7 @@ use rdma::{
     core::cma::{
         event::Event,
         handler::{tell, Handling},
-        resolve,
+        resolve, trace,
     },
     MaySleep,
 };
@@ -80,6 +80,7 @@ pub(crate) fn destroy(id: &Arc<CmId>, sleep: &MaySleep) {
 
 /// Destroys an identifier whose handler lock is held.
 pub(crate) fn end_handling(id: &Arc<CmId>, handling: Handling<'_>, sleep: &MaySleep) {
+    trace::cm_id_destroy(&id.body);
     let before = id.begin_end(&handling);
     drop(handling);
     end(id, before, sleep);

@@ -30,6 +30,7 @@ use rdma::{
                 current_net, AddressArg, ConnParamArg, ConstAddressArg, EceArg, EventArg, NetArg,
                 PathArg, ServiceArg,
             },
+            trace,
         },
         connection::{PrivateDataArg, PrivateLenArg},
         mad::{ArcOrErr, Borrowed, OwnedArg},
@@ -155,12 +156,15 @@ fn rdma_create_qp(
     qp_init_attr: QpInitMut<'_>,
     sleep: &MaySleep,
 ) -> Result {
-    qp::create(&id, pd, &qp_init_attr, sleep)
+    let created = qp::create(&id, pd, &qp_init_attr, sleep);
+    trace::cm_qp_create(&id.body, pd, &qp_init_attr, &created);
+    created
 }
 
 /// Destroys the queue pair of an identifier. Process context.
 #[export]
 fn rdma_destroy_qp(id: Borrowed<'_, CmId>, sleep: &MaySleep) {
+    trace::cm_qp_destroy(&id.body);
     id.body.destroy_qp(&id.qp, sleep);
 }
 

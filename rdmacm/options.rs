@@ -26,7 +26,9 @@ fn qp_type(id: &CmId) -> QpType {
 
 /// Sets the type of service, of which 8 bits count.
 pub(crate) fn set_service_type(id: &CmId, tos: c_int) {
-    id.with(|inner| inner.settings.tos = Some(tos as u8));
+    let tos = tos as u8;
+    id.with(|inner| inner.settings.tos = Some(tos));
+    id.body.set_tos(tos);
 }
 
 /// Sets the time of an acknowledgement: 4.096 µs × 2^n.

@@ -30,6 +30,7 @@ use rdma::{
             event::{Connection, Datagram, Event},
             handler::{offer, tell},
             id::{Owner, Records},
+            trace,
         },
         iw::address::SockAddr,
         path::Path,
@@ -187,6 +188,7 @@ impl ib::Receiver for CmId {
         let code = |error: Error| (error.to_errno(), None);
         let request = event.request().ok_or(code(EINVAL))?;
         let (listener, found) = find(event, &request, sleep).map_err(code)?;
+        trace::cm_req_handler(&listener.body, event.kind());
         let wanted = listener.body.qp_type();
         let own = request.qp_type.unwrap_or(bindings::IB_QPT_UD);
         if wanted != 0 && wanted != own {
@@ -238,6 +240,7 @@ impl ib::Receiver for CmId {
 
 /// Lets `ib_cm` tell the peer that the client takes its time.
 fn prepare_mra(id: &CmId, sleep: &MaySleep) {
+    trace::cm_prepare_mra(&id.body);
     id.lower.with(sleep, |lower| {
         if let Some(Lower::Ib(ib)) = lower {
             ib.prepare_mra(sleep);

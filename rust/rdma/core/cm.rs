@@ -8,6 +8,7 @@
 //! | [`handler`] | the calls of clients' handlers |
 //! | [`event`] | `struct ib_cm_event` |
 //! | [`param`] | `struct ib_cm_req_param`, `ib_cm_rep_param`, `ib_cm_sidr_req_param`, `ib_cm_sidr_rep_param`, and the arguments of a refusal |
+//! | [`trace`] | tracepoints |
 //!
 //! C header: `include/rdma/ib_cm.h`.
 
@@ -15,3 +16,4 @@ pub mod event;
 pub mod handler;
 pub mod id;
 pub mod param;
+pub mod trace;

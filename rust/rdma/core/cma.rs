@@ -14,6 +14,7 @@
 //! | [`multicast`] | groups of InfiniBand |
 //! | [`qp`] | queue pairs |
 //! | [`device`] | what a device tells |
+//! | [`trace`] | tracepoints |
 //!
 //! C header: `include/rdma/rdma_cm.h`.
 
@@ -26,3 +27,4 @@ pub mod param;
 pub mod qp;
 pub mod query;
 pub mod resolve;
+pub mod trace;

@@ -106,6 +106,11 @@ impl IdBody {
         }
     }
 
+    /// The C structure.
+    pub(super) fn as_raw(&self) -> *mut ib_cm_id {
+        self.raw.get()
+    }
+
     /// The client gets a reference: the caller has just given one up for it.
     pub(super) fn set_client(&self) {
         self.has_client.store(true, Ordering::Release);

@@ -14,7 +14,7 @@ use kernel::{ffi::c_int, sync::Arc};
 use kernel_ext::{cmutex::CMutexGuard, entry::FromC};
 use rdma_bindings as bindings;
 
-use super::{event::Event, id::IdBody};
+use super::{event::Event, id::IdBody, trace};
 use crate::{
     core::mad::{c_pointer, Body, Borrowed, Embeds, OwnedArg},
     MaySleep,
@@ -139,8 +139,11 @@ pub fn inform<T: Embeds<Body = IdBody>>(
     // SAFETY: The structure is valid. The client may change its handler in a handler, and does not while events are told.
     let handler = unsafe { (&raw const (*raw).event_handler).read_volatile() };
     let Some(handler) = handler else { return 0 };
+    trace::cm_event_handler(this.body(), event);
     // SAFETY: By the header the client's handler is called so, in process context.
-    unsafe { handler(raw, event.as_raw()) }
+    let code = unsafe { handler(raw, event.as_raw()) };
+    trace::cm_event_done(this.body(), event, code);
+    code
 }
 
 /// Tells an event to the client of an identifier. If its handler returns an error it gives the identifier up. The rest is as for

@@ -315,6 +315,8 @@ impl IdBody {
         state, set_state: c_int = state;
         /// The number of the queue pair.
         qp_num, set_qp_num: u32 = qp_num;
+        /// The type of service.
+        tos, set_tos: u8 = tos;
         /// The type of the net device: `ARPHRD_*`.
         link_type, set_link_type: u16 = id.route.addr.dev_addr.dev_type;
         /// The index of the net device; 0 for any.
