@@ -22,6 +22,7 @@ use rdma::{
     core::cm::{
         event::{Asked, Ece, Event, Reply, Request, Resolved, Unanswered},
         handler::{offer, tell},
+        trace,
     },
     MaySleep,
 };
@@ -134,6 +135,8 @@ fn admit(
 ) -> Option<()> {
     let admission = id.with(sleep, |inner| {
         if !inner.connection.expects(Input::Rep) {
+            let state = inner.connection.state() as u32;
+            trace::icm_rep_unknown_err(rep.local_comm_id, rep.remote_comm_id, state);
             return None;
         }
         let remote = inner.connection.remote_of_rep(rep);
@@ -146,12 +149,14 @@ fn admit(
     });
     match admission? {
         Admission::New => Some(()),
-        Admission::Duplicate(_) => None,
+        Admission::Duplicate(_) => {
+            trace::icm_insert_failed_err(rep.remote_comm_id);
+            None
+        }
         Admission::Stale(owner) => {
+            trace::icm_staleconn_err(rep.local_comm_id, rep.remote_comm_id);
             let header = header_of(received.bytes())?;
-            let ids = (rep.remote_comm_id, rep.local_comm_id);
-            let (about, refusal) = (About::Rep, (Reason::StaleConn, &[][..]));
-            let _ = receive::refuse(port, received, header, ids, about, refusal, sleep);
+            let _ = receive::refuse_stale(port, received, header, rep, sleep);
             receive::disconnect_stale(owner, sleep);
             None
         }
@@ -307,12 +312,16 @@ fn unanswered(id: &Arc<CmId>, serial: u64, status: u32, sleep: &MaySleep) -> Giv
     let told = id.with(sleep, |inner| {
         // An older one has been answered, or is not waited for.
         let waits = inner.serial == serial && inner.pending.take().is_some();
-        match waits {
-            true => inner
-                .drive(id, Input::SendFailed, &With::default(), sleep)
-                .ok()?,
-            false => None,
+        if !waits {
+            return None;
         }
+        let state = inner.connection.state();
+        let failed = inner.drive(id, Input::SendFailed, &With::default(), sleep);
+        let told = failed.ok().flatten();
+        if told.is_some() {
+            trace::icm_mad_send_err(state as u32, status);
+        }
+        told
     });
     let message = match told? {
         Told::ReqError => Unanswered::Req,

@@ -15,6 +15,7 @@
 //! | `tables` | where identifiers are found |
 //! | `id` | an identifier: locks, inbox, work item |
 //! | `port` | agents and counters of a port |
+//! | `requests` | messages that wait for the addresses of their senders |
 //! | `protocol/` | the protocol without the kernel: crate `ib_cm_protocol` |
 //!
 //! A file imports only from those below it.
@@ -36,6 +37,7 @@ mod exports;
 mod id;
 mod port;
 mod receive;
+mod requests;
 mod send;
 mod tables;
 mod timewait;

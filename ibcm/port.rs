@@ -7,7 +7,7 @@
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
 //! | `Port::agents` | the agents of a port, as long as the device is there; held while a message is made and posted | process context | what the core and drivers take |
-//! | `Port::requests` | requests whose senders' addresses are not known yet | process context | the work queue's |
+//! | `Port::requests` | requests whose senders' addresses are not known yet | process context | the allocator, the work queue's |
 //! | `PORTS` | the ports | process context | the allocator |
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -23,12 +23,14 @@ use kernel_ext::{sleepable::Sleepable, static_lock::static_lock, static_vec::Sta
 use rdma::{
     client::{
         attachment::Attached,
-        mad::{self, Received},
+        mad::{self, Origin, Received},
         port_files::PortFiles,
     },
     core::{path::Path, Device},
     MaySleep,
 };
+
+use crate::requests::{Mark, Requests};
 
 /// The handlers of the agents of a port.
 pub(crate) struct Ends(pub(crate) Arc<Port>);
@@ -45,19 +47,6 @@ pub(crate) struct Agents {
     pub(crate) device: Attached,
 }
 
-/// Messages whose answer or identifier needs the address of their sender, oldest first. Finding it takes up to a second.
-struct Requests {
-    waiting: KVec<Received>,
-    /// The work item has one of them.
-    is_busy: bool,
-    /// The port has gone.
-    is_closed: bool,
-}
-
-/// Messages of a port that may wait for the address of their sender: as many as the receive queue of its MADs has by default. Further ones
-/// are dropped: peers repeat them.
-const MAX_REQUESTS: usize = 512;
-
 /// A port with a connection manager.
 #[pin_data]
 pub(crate) struct Port {
@@ -69,19 +58,44 @@ pub(crate) struct Port {
     #[pin]
     pub(super) agents: Mutex<Option<Agents>>,
     #[pin]
-    requests: Mutex<Requests>,
+    requests: Mutex<Requests<Arc<Search>, Received>>,
+}
+
+/// Who looks for the senders of a port's requests, one after the other.
+#[pin_data]
+pub(crate) struct Search {
+    pub(crate) port: Arc<Port>,
     #[pin]
-    pub(super) work: Work<Sleepable<Port>>,
+    pub(super) work: Work<Sleepable<Search>>,
+}
+
+impl Search {
+    fn new(port: &Arc<Port>) -> Result<Arc<Self>> {
+        let init = pin_init!(Self {
+            port: port.clone(),
+            work <- new_work!("Search::work"),
+        });
+        Arc::pin_init(init, GFP_KERNEL)
+    }
+
+    /// The message that has waited for longest, of a sender that nobody else looks for. The work item calls this until there is none.
+    pub(super) fn next(self: &Arc<Self>, _sleep: &MaySleep) -> Option<Received> {
+        let is_self = |search: &Arc<Self>| Arc::ptr_eq(search, self);
+        let mut requests = self.port.requests.lock();
+        requests.next(is_self)
+    }
+
+    /// The sender is found, or not: if it repeats the message that is a new one from now on.
+    pub(super) fn ends(self: &Arc<Self>, _sleep: &MaySleep) {
+        let is_self = |search: &Arc<Self>| Arc::ptr_eq(search, self);
+        self.port.requests.lock().end_search(is_self);
+    }
 }
 
 impl Port {
     pub(super) fn new(device: &Device, number: u32) -> Result<Arc<Self>> {
         let (address, ack_delay) = (address(device), device.attrs().local_ca_ack_delay);
-        let requests = Requests {
-            waiting: KVec::new(),
-            is_busy: false,
-            is_closed: false,
-        };
+        let requests = Requests::new()?;
         let init = pin_init!(Self {
             device: address,
             number,
@@ -89,7 +103,6 @@ impl Port {
             counters: [const { [const { AtomicU64::new(0) }; Attribute::ALL.len()] }; Group::ALL.len()],
             agents <- new_mutex!(None, "Port::agents"),
             requests <- new_mutex!(requests, "Port::requests"),
-            work <- new_work!("Port::work"),
         });
         Arc::pin_init(init, GFP_KERNEL)
     }
@@ -116,39 +129,49 @@ impl Port {
         self.with(sleep, |agents| agents.device.another().ok_or(EINVAL))
     }
 
-    /// Lets a message wait for the work item, which `start` queues. Without room it is dropped.
-    pub(crate) fn wait(&self, message: Received, _sleep: &MaySleep, start: impl FnOnce()) {
+    /// Lets a message wait until its sender is found, by a search that `start` queues. Without room it is dropped. `false` if it waits
+    /// already.
+    pub(crate) fn wait(
+        self: &Arc<Self>,
+        message: Received,
+        mark: Mark,
+        _sleep: &MaySleep,
+        start: impl FnOnce(&Arc<Search>),
+    ) -> bool {
         let mut requests = self.requests.lock();
-        if requests.is_closed || requests.waiting.len() >= MAX_REQUESTS {
-            return;
+        if requests.has(&mark) {
+            return false;
         }
-        if requests.waiting.push(message, GFP_KERNEL).is_ok() {
-            // With the lock, so that it is not queued after the port has gone.
-            start();
-        }
-    }
-
-    /// Whether messages wait, or one of them is being taken.
-    pub(crate) fn has_requests(&self, _sleep: &MaySleep) -> bool {
-        let requests = self.requests.lock();
-        requests.is_busy || !requests.waiting.is_empty()
-    }
-
-    /// The message that has waited for longest. The work item calls this until there is none.
-    pub(super) fn next_request(&self, _sleep: &MaySleep) -> Option<Received> {
-        let mut requests = self.requests.lock();
-        let first = requests.waiting.remove(0).ok();
-        requests.is_busy = first.is_some();
-        first
-    }
-
-    /// No message waits from now on.
-    pub(super) fn close_requests(&self, _sleep: &MaySleep) {
-        let mut requests = self.requests.lock();
-        requests.is_closed = true;
-        let waiting = core::mem::replace(&mut requests.waiting, KVec::new());
+        let made = (!requests.is_full() && requests.may_search(&mark.origin))
+            .then(|| Search::new(self).ok())
+            .flatten();
+        let refused = match made {
+            Some(search) => {
+                let refused = requests.search(search.clone(), mark, message);
+                // With the lock, so that it is not queued after the port has gone.
+                start(&search);
+                refused
+            }
+            None if requests.is_full() => Some(message),
+            // If a search could not be made for it, another one takes it.
+            None => requests.put(mark, message),
+        };
         drop(requests);
+        // A message is freed without the lock.
+        drop(refused);
+        true
+    }
+
+    /// Whether messages of a sender wait, or one of them is being taken.
+    pub(crate) fn has_requests(&self, origin: &Origin, _sleep: &MaySleep) -> bool {
+        self.requests.lock().has_any_of(origin)
+    }
+
+    /// No message waits from now on. The result has what still looks for senders.
+    pub(super) fn close_requests(&self, _sleep: &MaySleep) -> impl Iterator<Item = Arc<Search>> {
+        let (waiting, searches) = self.requests.lock().close();
         drop(waiting);
+        searches
     }
 
     /// Counts messages.

@@ -2,10 +2,12 @@
 
 //! Messages that come: those for an identifier go into its inbox, requests make a new one.
 //!
-//! A request is answered to its sender, whose address takes up to a second to find. So requests wait in a list of their port, and
+//! A request is answered to its sender, whose address takes up to a second to find. So requests wait with their port for a search, and
 //! other messages are received meanwhile.
 //!
 //! C header: `include/rdma/ib_cm.h`.
+
+use core::sync::atomic::Ordering;
 
 use ib_cm_protocol::{
     connection::Connection,
@@ -13,8 +15,8 @@ use ib_cm_protocol::{
     field::{Data, DATA_SIZE},
     messages::{self, Attribute, Drep, Dreq, Rej, Rep, Req, SidrRep, SidrReq, SidrStatus},
     reject::Reason,
-    remote::{addressee, again, Addressee, Admission, Remote, SidrKey},
-    states::Input,
+    remote::{addressee, again, sender_id, Addressee, Admission, Remote, SidrKey},
+    states::{Input, State},
 };
 use kernel::{impl_has_work, prelude::*, sync::Arc};
 use kernel_ext::{
@@ -22,10 +24,10 @@ use kernel_ext::{
     uses::Use,
 };
 use rdma::{
-    client::mad::Received,
+    client::{attachment::Attached, mad::Received},
     core::{
         address_vector::{pkey_index, AddressVector},
-        cm::id::IdBody,
+        cm::{id::IdBody, trace},
         path::{NewPath, Path, PathKind},
     },
     Gid, MaySleep,
@@ -34,18 +36,19 @@ use rdma::{
 use crate::{
     end,
     id::{Av, CmId, Entry, Offer, QUEUE},
-    port::Port,
-    send::{answer, data_of, header_of, put, Header, With},
+    port::{Port, Search},
+    requests::Mark,
+    send::{answer, answer_to, data_of, header_of, put, Header, With},
     tables,
 };
 
 impl_has_work! {
-    impl HasWork<Sleepable<Self>> for Port { self.work }
+    impl HasWork<Sleepable<Self>> for Search { self.work }
 }
 
-impl SleepableWork for Port {
+impl SleepableWork for Search {
     fn run(this: Arc<Self>, sleep: &MaySleep) {
-        while let Some(received) = this.next_request(sleep) {
+        while let Some(received) = this.next(sleep) {
             late(&this, received, sleep);
         }
     }
@@ -63,13 +66,26 @@ pub(crate) fn message(port: &Arc<Port>, received: Received, sleep: &MaySleep) {
         let _ = id.post(Entry::Message(header.attribute, received, port.clone()));
         return;
     }
+    if header.attribute == Attribute::Rep {
+        trace::icm_remote_no_priv_err(Rep::read(&data).remote_comm_id);
+    }
     // The REQ of a peer that gives up may wait itself: what names the peer alone comes after it.
-    let is_behind = matches!(target, Addressee::Peer { .. }) && port.has_requests(sleep);
+    let is_behind =
+        matches!(target, Addressee::Peer { .. }) && port.has_requests(&received.origin(), sleep);
     let is_answered = target == Addressee::New || header.attribute == Attribute::Dreq;
     if is_behind || is_answered {
-        port.wait(received, sleep, || {
-            let _ = QUEUE.with(|queue| sleepable::enqueue(queue, port));
+        let mark = Mark {
+            origin: received.origin(),
+            attribute: header.attribute,
+            transaction: header.transaction,
+            comm_id: sender_id(&data),
+        };
+        let is_new = port.wait(received, mark, sleep, |search| {
+            let _ = QUEUE.with(|queue| sleepable::enqueue(queue, search));
         });
+        if !is_new {
+            port.count(Group::Duplicates, header.attribute, 1);
+        }
     }
 }
 
@@ -78,34 +94,42 @@ fn parts_of(received: &Received) -> Option<(Header, &Data)> {
 }
 
 /// Takes a message that has waited.
-fn late(port: &Arc<Port>, received: Received, sleep: &MaySleep) {
+fn late(search: &Arc<Search>, received: Received, sleep: &MaySleep) {
     let Some((header, &data)) = parts_of(&received) else {
         return;
     };
-    let incoming = |received| Incoming {
+    let port = &search.port;
+    if let Some(id) = find(header.attribute, &data) {
+        let _ = id.post(Entry::Message(header.attribute, received, port.clone()));
+        return;
+    }
+    if header.attribute == Attribute::Rej {
+        return;
+    }
+    let sender = Sender::of(&received, port, sleep);
+    search.ends(sleep);
+    // Who is not there gets nothing.
+    let Ok(sender) = sender else { return };
+    let incoming = Incoming {
         port,
         received,
         header,
         data,
+        sender,
     };
     // What a peer gets for a message that cannot be taken is decided below; an error is that there is no memory, and it asks again.
     let _ = match header.attribute {
-        Attribute::Req => incoming(received).request(sleep),
-        Attribute::SidrReq => incoming(received).resolution(sleep),
-        attribute => match find(attribute, &data) {
-            Some(id) => {
-                let _ = id.post(Entry::Message(attribute, received, port.clone()));
-                Ok(())
-            }
-            None => nobody(port, &received, header, &data, sleep),
-        },
+        Attribute::Req => incoming.request(sleep),
+        Attribute::SidrReq => incoming.resolution(sleep),
+        _ => incoming.nobody(sleep),
     };
 }
 
 /// Drops the messages of a port that wait. None is taken after this returns.
 pub(crate) fn close(port: &Arc<Port>, sleep: &MaySleep) {
-    port.close_requests(sleep);
-    sleepable::cancel_sync(port, sleep);
+    for search in port.close_requests(sleep) {
+        sleepable::cancel_sync(&search, sleep);
+    }
 }
 
 /// The identifier that a message is for.
@@ -128,43 +152,13 @@ fn find(attribute: Attribute, data: &Data) -> Option<Arc<CmId>> {
     }
 }
 
-/// A message that is for nobody: a peer that disconnects hears that there is no connection.
-fn nobody(
-    port: &Port,
-    received: &Received,
-    header: Header,
-    data: &Data,
-    sleep: &MaySleep,
-) -> Result {
-    if header.attribute != Attribute::Dreq {
-        return Ok(());
-    }
-    port.count(Group::Duplicates, Attribute::Dreq, 1);
-    let dreq = Dreq::read(data);
-    let mut reply = [0; DATA_SIZE];
-    Drep {
-        local_comm_id: dreq.remote_comm_id,
-        remote_comm_id: dreq.local_comm_id,
-    }
-    .write(&mut reply);
-    let header = Header {
-        attribute: Attribute::Drep,
-        modifier: 0,
-        ..header
-    };
-    answer(port, received, header, true, &reply, sleep)
-}
-
-/// Refuses a REQ or a REP, for which there is no identifier.
-pub(crate) fn refuse(
-    port: &Port,
-    received: &Received,
+/// A REJ of a REQ or a REP, for which there is no identifier.
+fn rejection(
     header: Header,
     (local, remote): (u32, u32),
     about: messages::About,
     (reason, info): (Reason, &[u8]),
-    sleep: &MaySleep,
-) -> Result {
+) -> (Header, Data) {
     let mut data = [0; DATA_SIZE];
     Rej {
         local_comm_id: local,
@@ -180,7 +174,47 @@ pub(crate) fn refuse(
         modifier: 0,
         ..header
     };
+    (header, data)
+}
+
+/// Tells that a REQ is refused, by its first two numbers.
+fn issuing_rej(data: &Data) {
+    let second = data.get(4..).and_then(|rest| rest.first_chunk()).copied();
+    trace::icm_issue_rej(
+        sender_id(data),
+        u32::from_be_bytes(second.unwrap_or_default()),
+    );
+}
+
+/// Refuses a REP whose sender's queue pair is that of another connection.
+pub(crate) fn refuse_stale(
+    port: &Port,
+    received: &Received,
+    header: Header,
+    rep: &Rep,
+    sleep: &MaySleep,
+) -> Result {
+    let ids = (rep.remote_comm_id, rep.local_comm_id);
+    let refusal = (Reason::StaleConn, &[][..]);
+    trace::icm_issue_rej(rep.local_comm_id, rep.remote_comm_id);
+    let (header, data) = rejection(header, ids, messages::About::Rep, refusal);
     answer(port, received, header, false, &data, sleep)
+}
+
+/// The address of a sender.
+struct Sender {
+    vector: AddressVector,
+    /// The vector refers to the GID of the device: it is dropped before this.
+    device: Attached,
+}
+
+impl Sender {
+    fn of(received: &Received, port: &Port, sleep: &MaySleep) -> Result<Self> {
+        // Without the lock of the port: a neighbour may take long to answer.
+        let device = port.attached(sleep)?;
+        let vector = received.sender(&device, port.number, sleep)?;
+        Ok(Self { vector, device })
+    }
 }
 
 /// A request of a peer.
@@ -189,6 +223,7 @@ struct Incoming<'a> {
     received: Received,
     header: Header,
     data: Data,
+    sender: Sender,
 }
 
 /// A number that no identifier has yet. Dropping it frees it.
@@ -213,10 +248,29 @@ impl Drop for Number {
 }
 
 impl Incoming<'_> {
-    fn sender(&self, sleep: &MaySleep) -> Result<AddressVector> {
-        // Without the lock of the port: a neighbour may take long to answer.
-        let device = self.port.attached(sleep)?;
-        self.received.sender(&device, self.port.number, sleep)
+    fn answer(&self, header: Header, is_resent: bool, data: &Data, sleep: &MaySleep) -> Result {
+        let to = (&self.sender.vector, self.received.completion().pkey_index);
+        answer_to(self.port, to, header, is_resent, data, sleep)
+    }
+
+    /// A message that is for nobody: a peer that disconnects hears that there is no connection.
+    fn nobody(&self, sleep: &MaySleep) -> Result {
+        self.port.count(Group::Duplicates, Attribute::Dreq, 1);
+        let dreq = Dreq::read(&self.data);
+        trace::icm_issue_drep(dreq.local_comm_id, dreq.remote_comm_id);
+        trace::icm_no_priv_err(dreq.local_comm_id, dreq.remote_comm_id);
+        let mut reply = [0; DATA_SIZE];
+        Drep {
+            local_comm_id: dreq.remote_comm_id,
+            remote_comm_id: dreq.local_comm_id,
+        }
+        .write(&mut reply);
+        let header = Header {
+            attribute: Attribute::Drep,
+            modifier: 0,
+            ..self.header
+        };
+        self.answer(header, true, &reply, sleep)
     }
 
     /// The listener for a service.
@@ -240,7 +294,6 @@ impl Incoming<'_> {
 
     fn refuse(&self, req: &Req, reason: Reason, sleep: &MaySleep) -> Result {
         let ids = (0, req.local_comm_id);
-        let about = messages::About::Req;
         let gid = match reason {
             // The peer hears of one that the port has, if it has any.
             Reason::InvalidGid => self.first_gid(sleep),
@@ -248,8 +301,9 @@ impl Incoming<'_> {
         };
         let info = gid.as_ref().map_or(&[][..], |gid| &gid.0);
         let refusal = (reason, info);
-        let (port, received) = (self.port, &self.received);
-        refuse(port, received, self.header, ids, about, refusal, sleep)
+        issuing_rej(&self.data);
+        let (header, data) = rejection(self.header, ids, messages::About::Req, refusal);
+        self.answer(header, false, &data, sleep)
     }
 
     /// A peer asks for a connection.
@@ -297,11 +351,12 @@ impl Incoming<'_> {
         sleep: &MaySleep,
     ) -> Result<(Arc<CmId>, Offer), Option<Reason>> {
         let no_memory = |_| None;
-        let listener = self
-            .listener(req.service_id, sleep)
-            .map_err(|_| Some(Reason::InvalidServiceId))?;
-        let sender = self.sender(sleep).map_err(no_memory)?;
-        let (av, path) = self.way_back(req, sender, sleep)?;
+        let listener = self.listener(req.service_id, sleep);
+        let listener = listener.map_err(|_| {
+            self.tell_no_listener(req, number);
+            Some(Reason::InvalidServiceId)
+        })?;
+        let (av, path) = self.way_back(req, sleep)?;
         let body: IdBody = listener.body.for_request(number.0.to_be());
         body.set_service_id(req.service_id.to_be());
         let connection = Connection::from_req(number.0, self.header.transaction, req);
@@ -317,13 +372,16 @@ impl Incoming<'_> {
         Ok((id, offer))
     }
 
+    fn tell_no_listener(&self, req: &Req, number: &Number) {
+        let body = IdBody::unclaimed(&self.sender.device, number.0.to_be());
+        let remote_id = req.local_comm_id.to_be();
+        body.numbers().remote_id.store(remote_id, Ordering::Relaxed);
+        trace::icm_no_listener_err(&body, State::ReqRcvd as u32);
+    }
+
     /// The path from here to who asks, and the address by that.
-    fn way_back(
-        &self,
-        req: &Req,
-        sender: AddressVector,
-        sleep: &MaySleep,
-    ) -> Result<(Av, Path), Option<Reason>> {
+    fn way_back(&self, req: &Req, sleep: &MaySleep) -> Result<(Av, Path), Option<Reason>> {
+        let sender = &self.sender.vector;
         let wc = self.received.completion();
         let primary = req.primary();
         let kind = match sender.sgid() {
@@ -392,8 +450,7 @@ impl Incoming<'_> {
             request_id: req.requestid,
             slid: self.received.completion().slid,
         };
-        let (device, vector_device) = (self.port.attached(sleep)?, self.port.attached(sleep)?);
-        let sender = self.sender(sleep)?;
+        let device = self.port.attached(sleep)?;
         let number = Number::take()?;
         if !tables::with(|tables| tables.note_sidr(key, number.0))? {
             self.port.count(Group::Duplicates, Attribute::SidrReq, 1);
@@ -409,10 +466,10 @@ impl Incoming<'_> {
         let connection = Connection::from_sidr_req(number.0, self.header.transaction, &req);
         let av = Av {
             port: self.port.clone(),
-            vector: sender,
+            vector: self.sender.vector,
             pkey_index: self.received.completion().pkey_index,
             data_lid: None,
-            _device: vector_device,
+            _device: self.sender.device,
         };
         let made = Arc::new(av, GFP_KERNEL)
             .map_err(Error::from)
@@ -449,7 +506,7 @@ impl Incoming<'_> {
             modifier: 0,
             ..self.header
         };
-        answer(self.port, &self.received, header, false, &data, sleep)
+        self.answer(header, false, &data, sleep)
     }
 }
 

@@ -11,7 +11,7 @@ use ib_cm_protocol::{
     messages::{self, Attribute, Drep, Rtu, CLASS_VERSION, MGMT_CLASS},
     reject::Reason,
     remote::{Remote, SidrKey},
-    states::{Event, Input, Refusal},
+    states::{Event, Input, Refusal, State},
     time,
 };
 use kernel::{prelude::*, sync::Arc};
@@ -21,6 +21,7 @@ use kernel_ext::{
 };
 use rdma::{
     client::mad::{Layout, Received, HEADER},
+    core::{address_vector::AddressVector, cm::trace},
     MaySleep,
 };
 
@@ -112,9 +113,22 @@ pub(crate) fn answer(
     // Without the lock of the port: a neighbour may take long to answer.
     let device = port.attached(sleep)?;
     let vector = received.sender(&device, port.number, sleep)?;
+    let to = (&vector, received.completion().pkey_index);
+    answer_to(port, to, header, is_resent, data, sleep)
+}
+
+/// As [`answer`], to an address that is known.
+pub(crate) fn answer_to(
+    port: &Port,
+    (vector, pkey_index): (&AddressVector, u16),
+    header: Header,
+    is_resent: bool,
+    data: &Data,
+    sleep: &MaySleep,
+) -> Result {
     port.with(sleep, |agents| {
-        let address = agents.usual.address_of(&vector, sleep)?;
-        let layout = layout(QP1, received.completion().pkey_index);
+        let address = agents.usual.address_of(vector, sleep)?;
+        let layout = layout(QP1, pkey_index);
         let mut message = Message::new(address, &layout, sleep)?;
         fill(&mut message, header, data);
         let ticket = KBox::new(
@@ -214,11 +228,68 @@ impl Inner {
         };
         match self.connection.drive(input, given, &mut doing) {
             Ok(event) => Ok(event),
-            Err(Stop::Ignored) => Ok(None),
-            Err(Stop::Refused(Refusal::IsConnected)) => Err(EISCONN),
-            Err(Stop::Refused(Refusal::Invalid)) => Err(EINVAL),
+            Err(Stop::Ignored) => {
+                unexpected(id, input, self.connection.state(), with.refusal);
+                Ok(None)
+            }
+            Err(Stop::Refused(why)) => {
+                unexpected(id, input, self.connection.state(), with.refusal);
+                Err(match why {
+                    Refusal::IsConnected => EISCONN,
+                    Refusal::Invalid => EINVAL,
+                })
+            }
             Err(Stop::Unsent(error)) => Err(error),
         }
+    }
+}
+
+/// The state does not have a call or message.
+fn unexpected(id: &CmId, input: Input, state: State, refusal: Option<(u16, &[u8])>) {
+    let (id, state) = (&id.body, state as u32);
+    match input {
+        Input::SendRep => trace::icm_send_rep_err(id.local_id(), state),
+        Input::SendRtu => trace::icm_send_cm_rtu_err(id, state),
+        Input::SendDreq => trace::icm_dreq_skipped(id, state),
+        Input::SendDrep => trace::icm_send_drep_err(id, state),
+        Input::SendRej => {
+            let reason = refusal.map_or(0, |(reason, _)| reason);
+            trace::icm_send_rej(id, state, reason.into());
+            trace::icm_send_unknown_rej_err(id, state);
+        }
+        Input::PrepareMra => trace::icm_prepare_mra_unknown_err(id, state),
+        Input::Rej | Input::RejStale => trace::icm_rej_unknown_err(id, state),
+        Input::MraReq | Input::MraRep | Input::MraOther => trace::icm_mra_unknown_err(id, state),
+        Input::Dreq => trace::icm_dreq_unknown_err(id, state),
+        _ => {}
+    }
+}
+
+/// Tells that a message is sent. The state is the one before, but for a DREP.
+fn sending(id: &CmId, attribute: Attribute, state: State, reason: u16) {
+    let (id, state) = (&id.body, state as u32);
+    match attribute {
+        Attribute::Req => trace::icm_send_req(id, state),
+        Attribute::Rep => trace::icm_send_rep(id, state),
+        Attribute::Rtu => trace::icm_send_rtu(id, state),
+        Attribute::Rej => trace::icm_send_rej(id, state, reason.into()),
+        Attribute::Dreq => trace::icm_send_dreq(id, state),
+        Attribute::Drep => trace::icm_send_drep(id, State::Timewait as u32),
+        Attribute::SidrReq => trace::icm_send_sidr_req(id, state),
+        Attribute::SidrRep => trace::icm_send_sidr_rep(id, state),
+        Attribute::Mra | Attribute::Lap | Attribute::Apr => {}
+    }
+}
+
+/// Tells that a duplicate is answered.
+fn resending(id: &CmId, attribute: Attribute, state: State) {
+    let (id, raw) = (&id.body, state as u32);
+    match (attribute, state) {
+        (Attribute::Drep, _) => {}
+        (Attribute::Rtu, _) | (Attribute::Mra, State::MraRepSent) => {
+            trace::icm_send_dup_rep(id, raw)
+        }
+        _ => trace::icm_send_dup_req(id, raw),
     }
 }
 
@@ -315,6 +386,7 @@ impl Doing<'_> {
                 is_resent: false,
             };
             let ticket = KBox::new(ticket, GFP_KERNEL)?;
+            sending(self.id, attribute, connection.state(), self.refusal.0);
             if !waits {
                 return message.post(ticket, sleep).map_err(|(error, _)| error);
             }
@@ -374,6 +446,7 @@ impl Effects for Doing<'_> {
             transaction: connection.transaction,
             modifier,
         };
+        resending(self.id, message, connection.state());
         // If it cannot be sent, another duplicate will come.
         let _ = answer(port, received, header, true, &data, self.sleep);
     }

@@ -145,6 +145,12 @@ pub fn addressee(message: Attribute, data: &Data) -> Addressee {
     }
 }
 
+/// The sender's ID of the connection, which all messages begin with but a SIDR_REP: that of a SIDR_REQ is the request's.
+pub fn sender_id(data: &Data) -> u32 {
+    let id = data.first_chunk().copied();
+    u32::from_be_bytes(id.unwrap_or_default())
+}
+
 /// The identifier that a REP is for which has come again.
 pub fn again(rep: &Rep) -> Addressee {
     Addressee::Ids {

@@ -33,7 +33,7 @@ mod view;
 pub use agent::{Agent, Handlers, Registration, Requests, SpecialQp};
 pub use class::{data_offset, has_rmpp, is_response, HEADER, RMPP_HEADER};
 pub use message::{Layout, Message, Pending, Sent, Token};
-pub use received::{Completion, Received, Source};
+pub use received::{Completion, Origin, Received, Source};
 pub use view::{Address, AgentAh, AgentRef};
 
 // They wait, or sleep, when they are dropped.

@@ -58,6 +58,15 @@ pub struct Completion {
     pub dlid_path_bits: u8,
 }
 
+/// What tells the senders of messages apart: the GID, and the LID for those without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Its GID, if the message has one.
+    pub gid: Option<Gid>,
+    /// Its LID; 0 on RoCE.
+    pub lid: u32,
+}
+
 impl Received {
     /// Takes a message over from the layer. `None` if it was not received well; it is freed then.
     ///
@@ -136,6 +145,32 @@ impl Received {
             sl: wc.sl,
             dlid_path_bits: wc.dlid_path_bits,
         }
+    }
+
+    /// Whom it is from, as far as the message tells it by itself.
+    pub fn origin(&self) -> Origin {
+        let wc = self.wc();
+        let has_route = wc.wc_flags as u32 & bindings::IB_WC_GRH != 0;
+        Origin {
+            gid: has_route.then(|| self.source_gid()).flatten(),
+            lid: wc.slid,
+        }
+    }
+
+    /// The source of the header in front of a message that has one.
+    fn source_gid(&self) -> Option<Gid> {
+        let header = self.raw().recv_buf.grh.cast();
+        let (mut source, mut destination) = (pin_init::zeroed(), pin_init::zeroed());
+        // SAFETY: The header belongs to the message and is a `union rdma_network_hdr`. The functions read it, and write the GIDs.
+        let result = unsafe {
+            let network = match bindings::ib_get_rdma_header_version(header) {
+                4 => bindings::RDMA_NETWORK_IPV4,
+                _ => bindings::RDMA_NETWORK_IPV6,
+            };
+            bindings::ib_get_gids_from_rdma_hdr(header, network, &mut source, &mut destination)
+        };
+        to_result(result).ok()?;
+        Some(Gid::from_raw(&source))
     }
 
     /// The address of the sender, from a port that has received the message.
