@@ -91,5 +91,8 @@ void ct_test_time(void);
 void ct_test_datagram(void);
 void ct_test_end(void);
 void ct_test_storm(void);
+void ct_test_early(void);
+void ct_test_inbox(void);
+void ct_test_inbox_end(void);
 
 #endif

@@ -34,6 +34,9 @@ static const struct {
 	{ "datagram", ct_test_datagram },
 	{ "end", ct_test_end },
 	{ "storm", ct_test_storm },
+	{ "early", ct_test_early },
+	{ "inbox", ct_test_inbox },
+	{ "inbox_end", ct_test_inbox_end },
 };
 
 void ct_result(bool ok, const char *what, long long got)

@@ -3,7 +3,7 @@
 # KUnit: the tests inside of our modules, in a kernel with CONFIG_KUNIT=y. They run here, and not whenever a module is loaded
 # (kunit.autorun=0).
 # kernels: debug uml
-# mix: ib_core ib_uverbs rdma_rxe
+# mix: ib_core ib_uverbs rdma_rxe ib_cm
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 results=/sys/kernel/debug/kunit
@@ -27,11 +27,11 @@ run() {
 [ -e $results ] || skip_all "this kernel has no KUnit (make check KERNEL=debug)"
 modules_unload
 # The suites of a module run without the modules above it: no client is added to the devices of its tests.
-for module in ib_core ib_uverbs_support ib_uverbs rdma_rxe; do
+for module in ib_core ib_uverbs_support ib_uverbs rdma_rxe ib_cm; do
 	known=$(ls $results)
 	check "$module is loaded" modprobe $module
 	for suite in $(comm -13 <(echo "$known") <(ls $results)); do run "$suite"; done
 done
-check "there are suites of all our modules" [ $suites -ge 19 ]
+check "there are suites of all our modules" [ $suites -ge 20 ]
 check "they unload" modules_unload
 finish
