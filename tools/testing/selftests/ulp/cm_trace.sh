@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The events of ib_cm and rdma_cm for tracing: their names and formats are those of the stock modules (cm_trace-expected.txt), and while a
+# device comes, peers connect, disconnect and are refused, and the device goes, each happens as often as there, with the same fields.
+# mixes: ib_cm rdma_cm
+# timeout: 180
+. "$(dirname "$0")/lib.sh"
+
+tracing=/sys/kernel/tracing
+events=$tracing/events
+
+# What differs from one time to the next: who, when, numbers that are not 0, ports that were not asked for.
+traced() {
+	sed -nE 's/^.*: ((icm|cm)_[a-z_]+: )/\1/p' $tracing/trace | sed -E 's/\b(cm\.id|pd\.id|qp_num|local_id|remote_id)=[1-9][0-9]*/\1=N/g
+		s/(10\.0\.0\.[12]):(7174|7175)\b/\1:=\2/g; s/(10\.0\.0\.[12]):[1-9][0-9]*/\1:P/g; s/:=/:/g'
+}
+formats() {
+	local event
+	for event in "$events"/{ib_cma,rdma_cma}/*/; do
+		echo "== format of $(basename "$event")"
+		grep -v '^ID:' "$event/format"
+	done
+}
+happens() { # COMMAND...
+	echo > $tracing/trace
+	echo 1 > $events/ib_cma/enable
+	echo 1 > $events/rdma_cma/enable
+	"$@" > /dev/null 2>&1
+	echo 0 > $events/ib_cma/enable
+	echo 0 > $events/rdma_cma/enable
+	traced | LC_ALL=C sort | uniq -c
+}
+devices() { link_down A; link_up A; }
+connects() { rdma_pair rping -s -a "$(addr A)" -p 7174 -C 1 -- rping -c -a "$(addr A)" -p 7174 -C 1; }
+is_refused() { on B rping -c -a "$(addr A)" -p 7175 -C 1; }
+datagrams() { rdma_pair udaddy -b "$(addr A)" -c 1 -C 1 -- udaddy -s "$(addr A)" -c 1 -C 1; }
+all() {
+	echo "== events"
+	(cd $events && printf '%s\n' ib_cma/*/ rdma_cma/*/)
+	formats
+	local what
+	for what in devices connects is_refused datagrams; do
+		echo "== $what"
+		happens $what
+	done
+}
+
+mountpoint -q $tracing || mount -t tracefs none $tracing
+hosts_up || exit
+modprobe rdma_ucm
+as_recorded "$(dirname "$0")/cm_trace-expected.txt" all
+hosts_down
+check "nothing is left" modules_unload
+finish
