@@ -67,7 +67,7 @@ pub(crate) fn message(port: &Arc<Port>, received: Received, sleep: &MaySleep) {
         return;
     }
     if header.attribute == Attribute::Rep {
-        trace::icm_remote_no_priv_err(Rep::read(&data).remote_comm_id);
+        trace::icm_remote_no_priv_err(Rep::read(data).remote_comm_id);
     }
     // The REQ of a peer that gives up may wait itself: what names the peer alone comes after it.
     let is_behind =
@@ -78,7 +78,7 @@ pub(crate) fn message(port: &Arc<Port>, received: Received, sleep: &MaySleep) {
             origin: received.origin(),
             attribute: header.attribute,
             transaction: header.transaction,
-            comm_id: sender_id(&data),
+            comm_id: sender_id(data),
         };
         let is_new = port.wait(received, mark, sleep, |search| {
             let _ = QUEUE.with(|queue| sleepable::enqueue(queue, search));
