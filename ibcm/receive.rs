@@ -254,6 +254,8 @@ impl Incoming<'_> {
     }
 
     /// A message that is for nobody: a peer that disconnects hears that there is no connection.
+    // Not inlined: one stack frame for all kinds of requests is too large.
+    #[inline(never)]
     fn nobody(&self, sleep: &MaySleep) -> Result {
         self.port.count(Group::Duplicates, Attribute::Dreq, 1);
         let dreq = Dreq::read(&self.data);
@@ -307,6 +309,8 @@ impl Incoming<'_> {
     }
 
     /// A peer asks for a connection.
+    // Not inlined: one stack frame for all kinds of requests is too large.
+    #[inline(never)]
     fn request(self, sleep: &MaySleep) -> Result {
         let req = Req::read(&self.data);
         let remote = Remote::of_req(&req);
@@ -444,6 +448,8 @@ impl Incoming<'_> {
     }
 
     /// A peer asks for the queue pair of a service.
+    // Not inlined: one stack frame for all kinds of requests is too large.
+    #[inline(never)]
     fn resolution(self, sleep: &MaySleep) -> Result {
         let req = SidrReq::read(&self.data);
         let key = SidrKey {

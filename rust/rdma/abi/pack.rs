@@ -148,9 +148,9 @@ impl Field {
     }
 }
 
-/// A mask of `bits` ones.
+/// A mask of `bits` ones, fewer than 128.
 const fn mask(bits: usize) -> u128 {
-    (1u128 << bits) - 1
+    1u128.wrapping_shl(bits as u32).wrapping_sub(1)
 }
 
 /// Reads big-endian bytes as a number.
