@@ -255,7 +255,7 @@ static void operations(enum ibv_qp_type type, const char *service)
 			status = send_to(mine + all[i].at, theirs + all[i].at, all[i].length - all[i].at, &receiver);
 		else
 			status = operate(all[i].opcode, mine + all[i].at, theirs + all[i].at, all[i].length - all[i].at);
-		arrived = bytes_arrive(to + all[i].at, from + all[i].at, all[i].length - all[i].at, type == IBV_QPT_UC ? 3000 : 0);
+		arrived = bytes_arrive(to + all[i].at, from + all[i].at, all[i].length - all[i].at, type);
 		snprintf(name, sizeof(name), "%s %s", service, all[i].name);
 		snprintf(why, sizeof(why), "statuses %d and %d, or data", status, receiver);
 		verdict(name, !status && !receiver && arrived, true, why);

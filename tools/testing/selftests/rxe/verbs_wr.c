@@ -92,10 +92,9 @@ static const char *received(uint32_t length, uint32_t skip, bool immediate)
 
 static uint64_t there(uint32_t offset) { return (uintptr_t)b.buffer + offset; }
 
-/* What was written and completed: over RC it has arrived, over UC it does so soon. */
 static bool is_there(uint32_t offset, const void *bytes, size_t length)
 {
-	return bytes_arrive(b.buffer + offset, bytes, length, a.qp->qp_type == IBV_QPT_UC ? 3000 : 0);
+	return bytes_arrive(b.buffer + offset, bytes, length, a.qp->qp_type);
 }
 
 static void sge(struct ibv_qp_ex *qp, uint32_t length) { ibv_wr_set_sge(qp, a.mr->lkey, (uintptr_t)a.buffer, length); }
