@@ -30,7 +30,7 @@ use rdma::{
     MaySleep,
 };
 
-use crate::requests::{Mark, Requests};
+use crate::requests::{Arrival, Mark, Requests};
 
 /// The handlers of the agents of a port.
 pub(crate) struct Ends(pub(crate) Arc<Port>);
@@ -139,27 +139,14 @@ impl Port {
         start: impl FnOnce(&Arc<Search>),
     ) -> bool {
         let mut requests = self.requests.lock();
-        if requests.has(&mark) {
-            return false;
+        let arrival = requests.arrive(mark, message, || Search::new(self).ok());
+        if let Arrival::Begins(search) = &arrival {
+            // With the lock, so that it is not queued after the port has gone.
+            start(search);
         }
-        let made = (!requests.is_full() && requests.may_search(&mark.origin))
-            .then(|| Search::new(self).ok())
-            .flatten();
-        let refused = match made {
-            Some(search) => {
-                let refused = requests.search(search.clone(), mark, message);
-                // With the lock, so that it is not queued after the port has gone.
-                start(&search);
-                refused
-            }
-            None if requests.is_full() => Some(message),
-            // If a search could not be made for it, another one takes it.
-            None => requests.put(mark, message),
-        };
+        // A message that does not wait is freed without the lock.
         drop(requests);
-        // A message is freed without the lock.
-        drop(refused);
-        true
+        !matches!(arrival, Arrival::Repeated(_))
     }
 
     /// Whether messages of a sender wait, or one of them is being taken.

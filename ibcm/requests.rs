@@ -35,6 +35,18 @@ struct Place<S, M> {
     is_found: bool,
 }
 
+/// What becomes of a message that arrives.
+pub(crate) enum Arrival<S, M> {
+    /// This search begins for it.
+    Begins(S),
+    /// It waits.
+    Waits,
+    /// The same one waits already.
+    Repeated(M),
+    /// There is no room for it.
+    Refused(M),
+}
+
 /// The messages, an `M` each, oldest first, and who looks for their senders, an `S` each.
 pub(crate) struct Requests<S, M> {
     waiting: KVec<(Mark, M)>,
@@ -53,8 +65,37 @@ impl<S, M> Requests<S, M> {
         })
     }
 
+    /// Takes a message of a sender whose address is to be found: a search begins for it if it may and if `make` can, else the message
+    /// waits for those that there are.
+    pub(crate) fn arrive(
+        &mut self,
+        mark: Mark,
+        message: M,
+        make: impl FnOnce() -> Option<S>,
+    ) -> Arrival<S, M>
+    where
+        S: Clone,
+    {
+        if self.has(&mark) {
+            return Arrival::Repeated(message);
+        }
+        if self.is_full() {
+            return Arrival::Refused(message);
+        }
+        let made = self.may_search(&mark.origin).then(make).flatten();
+        let refused = match &made {
+            Some(search) => self.search(search.clone(), mark, message),
+            None => self.put(mark, message),
+        };
+        match (refused, made) {
+            (Some(message), _) => Arrival::Refused(message),
+            (None, Some(search)) => Arrival::Begins(search),
+            (None, None) => Arrival::Waits,
+        }
+    }
+
     /// Whether a message waits.
-    pub(crate) fn has(&self, mark: &Mark) -> bool {
+    fn has(&self, mark: &Mark) -> bool {
         let is_sought = |place: &Place<S, M>| !place.is_found && place.mark == *mark;
         self.waiting.iter().any(|(other, _)| other == mark) || self.searches.iter().any(is_sought)
     }
@@ -71,18 +112,18 @@ impl<S, M> Requests<S, M> {
     }
 
     /// Whether no further message has room.
-    pub(crate) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         let count = self.waiting.len().saturating_add(self.searches.len());
         self.is_closed || count >= MAX_REQUESTS
     }
 
     /// Whether a search may begin for a message of this sender.
-    pub(crate) fn may_search(&self, origin: &Origin) -> bool {
+    fn may_search(&self, origin: &Origin) -> bool {
         self.searches.len() < MAX_SEARCHES && !self.is_sought(origin)
     }
 
     /// Begins a search, if it may; gives back what has no room.
-    pub(crate) fn search(&mut self, search: S, mark: Mark, message: M) -> Option<M> {
+    fn search(&mut self, search: S, mark: Mark, message: M) -> Option<M> {
         let place = Place {
             search,
             mark,
@@ -94,7 +135,7 @@ impl<S, M> Requests<S, M> {
     }
 
     /// Lets a message wait for the searches; gives back what has no room, or no search that will take it.
-    pub(crate) fn put(&mut self, mark: Mark, message: M) -> Option<M> {
+    fn put(&mut self, mark: Mark, message: M) -> Option<M> {
         if self.searches.is_empty() || self.waiting.reserve(1, GFP_KERNEL).is_err() {
             return Some(message);
         }
@@ -160,19 +201,10 @@ mod tests {
         }
     }
 
-    /// What a port does with the message `number` of a sender. `true` if a search begins.
+    /// The message `number` of a sender arrives. `true` if a search begins.
     fn arrive(requests: &mut Requests<u32, u32>, sender: u32, number: u32) -> bool {
-        let mark = mark(sender, number);
-        if requests.is_full() {
-            return false;
-        }
-        match requests.may_search(&mark.origin) {
-            true => requests.search(sender, mark, number).is_none(),
-            false => {
-                requests.put(mark, number);
-                false
-            }
-        }
+        let arrival = requests.arrive(mark(sender, number), number, || Some(sender));
+        matches!(arrival, Arrival::Begins(_))
     }
 
     #[test]
