@@ -129,7 +129,7 @@ fn address(id: &CmId, path: &Path, sgid: Option<Sgid<'_>>, sleep: &MaySleep) -> 
         vector,
         pkey_index,
         data_lid: None,
-        _device: device,
+        device,
     })
 }
 

@@ -95,7 +95,7 @@ pub(crate) struct Av {
     /// The LID for data, where it is not that for messages.
     pub(crate) data_lid: Option<u16>,
     /// The vector refers to the GID of the device: it is dropped before this.
-    pub(crate) _device: Attached,
+    pub(crate) device: Attached,
 }
 
 /// What a posted message owns.

@@ -24,7 +24,7 @@ use kernel_ext::{
     uses::Use,
 };
 use rdma::{
-    client::{attachment::Attached, mad::Received},
+    client::mad::Received,
     core::{
         address_vector::{pkey_index, AddressVector},
         cm::{id::IdBody, trace},
@@ -38,7 +38,7 @@ use crate::{
     id::{Av, CmId, Entry, Offer, QUEUE},
     port::{Port, Search},
     requests::Mark,
-    send::{answer, answer_to, data_of, header_of, put, Header, With},
+    send::{answer, answer_to, data_of, header_of, put, sender, Header, With},
     tables,
 };
 
@@ -106,7 +106,7 @@ fn late(search: &Arc<Search>, received: Received, sleep: &MaySleep) {
     if header.attribute == Attribute::Rej {
         return;
     }
-    let sender = Sender::of(&received, port, sleep);
+    let sender = sender(&received, port, sleep);
     search.ends(sleep);
     // Who is not there gets nothing.
     let Ok(sender) = sender else { return };
@@ -188,7 +188,7 @@ fn issuing_rej(data: &Data) {
 
 /// Refuses a REP whose sender's queue pair is that of another connection.
 pub(crate) fn refuse_stale(
-    port: &Port,
+    port: &Arc<Port>,
     received: &Received,
     header: Header,
     rep: &Rep,
@@ -201,29 +201,13 @@ pub(crate) fn refuse_stale(
     answer(port, received, header, false, &data, sleep)
 }
 
-/// The address of a sender.
-struct Sender {
-    vector: AddressVector,
-    /// The vector refers to the GID of the device: it is dropped before this.
-    device: Attached,
-}
-
-impl Sender {
-    fn of(received: &Received, port: &Port, sleep: &MaySleep) -> Result<Self> {
-        // Without the lock of the port: a neighbour may take long to answer.
-        let device = port.attached(sleep)?;
-        let vector = received.sender(&device, port.number, sleep)?;
-        Ok(Self { vector, device })
-    }
-}
-
 /// A request of a peer.
 struct Incoming<'a> {
     port: &'a Arc<Port>,
     received: Received,
     header: Header,
     data: Data,
-    sender: Sender,
+    sender: Av,
 }
 
 /// A number that no identifier has yet. Dropping it frees it.
@@ -248,11 +232,6 @@ impl Drop for Number {
 }
 
 impl Incoming<'_> {
-    fn answer(&self, header: Header, is_resent: bool, data: &Data, sleep: &MaySleep) -> Result {
-        let to = (&self.sender.vector, self.received.completion().pkey_index);
-        answer_to(self.port, to, header, is_resent, data, sleep)
-    }
-
     /// A message that is for nobody: a peer that disconnects hears that there is no connection.
     // Not inlined: one stack frame for all kinds of requests is too large.
     #[inline(never)]
@@ -272,7 +251,7 @@ impl Incoming<'_> {
             modifier: 0,
             ..self.header
         };
-        self.answer(header, true, &reply, sleep)
+        answer_to(&self.sender, header, true, &reply, sleep)
     }
 
     /// The listener for a service.
@@ -305,7 +284,7 @@ impl Incoming<'_> {
         let refusal = (reason, info);
         issuing_rej(&self.data);
         let (header, data) = rejection(self.header, ids, messages::About::Req, refusal);
-        self.answer(header, false, &data, sleep)
+        answer_to(&self.sender, header, false, &data, sleep)
     }
 
     /// A peer asks for a connection.
@@ -429,7 +408,7 @@ impl Incoming<'_> {
             vector,
             pkey_index,
             data_lid,
-            _device: device,
+            device,
         };
         Ok((av, path))
     }
@@ -470,14 +449,7 @@ impl Incoming<'_> {
         let body = listener.body.for_request(number.0.to_be());
         body.set_service_id(req.serviceid.to_be());
         let connection = Connection::from_sidr_req(number.0, self.header.transaction, &req);
-        let av = Av {
-            port: self.port.clone(),
-            vector: self.sender.vector,
-            pkey_index: self.received.completion().pkey_index,
-            data_lid: None,
-            _device: self.sender.device,
-        };
-        let made = Arc::new(av, GFP_KERNEL)
+        let made = Arc::new(self.sender, GFP_KERNEL)
             .map_err(Error::from)
             .and_then(|av| Ok((av, CmId::new(body, connection, Some(device))?)));
         let (av, id) = made.inspect_err(|_| forget())?;
@@ -512,7 +484,7 @@ impl Incoming<'_> {
             modifier: 0,
             ..self.header
         };
-        self.answer(header, false, &data, sleep)
+        answer_to(&self.sender, header, false, &data, sleep)
     }
 }
 

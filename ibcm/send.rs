@@ -21,7 +21,7 @@ use kernel_ext::{
 };
 use rdma::{
     client::mad::{Layout, Received, HEADER},
-    core::{address_vector::AddressVector, cm::trace},
+    core::cm::trace,
     MaySleep,
 };
 
@@ -103,32 +103,41 @@ pub(crate) fn put(room: Room, data: &mut Data, bytes: &[u8]) {
 
 /// Answers a message to where it came from, without an identifier, or for a duplicate.
 pub(crate) fn answer(
-    port: &Port,
+    port: &Arc<Port>,
     received: &Received,
     header: Header,
     is_resent: bool,
     data: &Data,
     sleep: &MaySleep,
 ) -> Result {
+    let to = sender(received, port, sleep)?;
+    answer_to(&to, header, is_resent, data, sleep)
+}
+
+/// The address of a sender. It may take a second to find.
+pub(crate) fn sender(received: &Received, port: &Arc<Port>, sleep: &MaySleep) -> Result<Av> {
     // Without the lock of the port: a neighbour may take long to answer.
     let device = port.attached(sleep)?;
-    let vector = received.sender(&device, port.number, sleep)?;
-    let to = (&vector, received.completion().pkey_index);
-    answer_to(port, to, header, is_resent, data, sleep)
+    Ok(Av {
+        port: port.clone(),
+        vector: received.sender(&device, port.number, sleep)?,
+        pkey_index: received.completion().pkey_index,
+        data_lid: None,
+        device,
+    })
 }
 
 /// As [`answer`], to an address that is known.
 pub(crate) fn answer_to(
-    port: &Port,
-    (vector, pkey_index): (&AddressVector, u16),
+    to: &Av,
     header: Header,
     is_resent: bool,
     data: &Data,
     sleep: &MaySleep,
 ) -> Result {
-    port.with(sleep, |agents| {
-        let address = agents.usual.address_of(vector, sleep)?;
-        let layout = layout(QP1, pkey_index);
+    to.port.with(sleep, |agents| {
+        let address = agents.usual.address_of(&to.vector, sleep)?;
+        let layout = layout(QP1, to.pkey_index);
         let mut message = Message::new(address, &layout, sleep)?;
         fill(&mut message, header, data);
         let ticket = KBox::new(
@@ -226,21 +235,15 @@ impl Inner {
                 sidr: &mut self.sidr,
             },
         };
-        match self.connection.drive(input, given, &mut doing) {
-            Ok(event) => Ok(event),
-            Err(Stop::Ignored) => {
-                unexpected(id, input, self.connection.state(), with.refusal);
-                Ok(None)
-            }
-            Err(Stop::Refused(why)) => {
-                unexpected(id, input, self.connection.state(), with.refusal);
-                Err(match why {
-                    Refusal::IsConnected => EISCONN,
-                    Refusal::Invalid => EINVAL,
-                })
-            }
-            Err(Stop::Unsent(error)) => Err(error),
-        }
+        let refused = match self.connection.drive(input, given, &mut doing) {
+            Ok(event) => return Ok(event),
+            Err(Stop::Unsent(error)) => return Err(error),
+            Err(Stop::Ignored) => Ok(None),
+            Err(Stop::Refused(Refusal::IsConnected)) => Err(EISCONN),
+            Err(Stop::Refused(Refusal::Invalid)) => Err(EINVAL),
+        };
+        unexpected(id, input, self.connection.state(), with.refusal);
+        refused
     }
 }
 
