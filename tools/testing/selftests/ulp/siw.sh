@@ -77,20 +77,23 @@ ping_itself() {
 mapper_knows() { grep -q "recvfrom.*nlmsg_type=$1 " /run/iwpmd.trace; }
 no_mapper() { ! pidof iwpmd; }
 
-# watched_posts: the kernel notes of each request that siw gets its opcode and that of the next one in its list.
+# watched_posts: the kernel notes of each request that siw gets its opcode, whether there is another one in its list, and the opcode of
+# that (a number without meaning if there is none: the kernel leaves what stood there).
 trace=/sys/kernel/tracing
 watched_posts() {
 	mountpoint -q $trace || mount -t tracefs none $trace || return
-	echo 'p:siw_post siw_post_send first=+28(%si):u32 next=+28(+0(%si)):u32' > $trace/kprobe_events && : > $trace/trace &&
+	echo 'p:siw_post siw_post_send first=+28(%si):u32 next=+0(%si):x64 second=+28(+0(%si)):u32' > $trace/kprobe_events && : > $trace/trace &&
 		echo 1 > $trace/events/kprobes/siw_post/enable
 }
 unwatched_posts() { echo 0 > $trace/events/kprobes/siw_post/enable && echo > $trace/kprobe_events; }
+# posted OPCODE: the requests of that kind, a line each.
+posted() { grep -E "first=$1 |next=0x[1-9a-f][0-9a-f]* second=$1\b" $trace/trace; }
 # at_least COUNT: so many READ_WITH_INV were posted, and no other READ.
 at_least() {
 	local count
-	count=$(grep -c '=11\b' $trace/trace)
-	echo "$count of READ_WITH_INV, $(grep -c '=4\b' $trace/trace) of READ"
-	[ "$count" -ge "$1" ] && ! grep -m 5 '=4\b' $trace/trace
+	count=$(posted 11 | wc -l)
+	echo "$count of READ_WITH_INV, $(posted 4 | wc -l) of READ"
+	[ "$count" -ge "$1" ] && ! posted 4 | head -5 | grep .
 }
 
 modprobe -qn siw || skip_all "there is no siw for this kernel"
