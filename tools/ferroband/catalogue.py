@@ -11,7 +11,7 @@ from .environment import REPO
 TESTING = REPO / "tools/testing"
 # `# rows: …`, `// rows: …` or `//! rows: …`, at the beginning of a line; `# rows uml: …` are rows that the test proves on that kernel alone,
 # `# rows long: …` those that it proves in a long run alone, on the first of its kernels.
-HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows(?: \w+)?|timeout|guests|mix|mixes|kernels|provokes|allows|long|when|smoke|image|packages): *(.*)$", re.MULTILINE)
+HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows(?: \w+)?|timeout|guests|mix|mixes|kernels(?: long)?|provokes|allows|long|when|smoke|image|packages): *(.*)$", re.MULTILINE)
 
 # Mixes of our modules and stock ones, by name. Besides the default one, which has all that are ours, a test runs in those that its line
 # `mixes:` names (`all`: the first one), `mixes: long` in none; in a long run each test with such a line runs in every mix. Of these, those
@@ -134,6 +134,8 @@ def _runs_on(found: dict[str, str], kernel: str, scope: str) -> bool:
     if "long" in found.get("when", "") and scope != LONG:
         return False
     named = _kernels(found)
+    if scope != CI:
+        named += found.get("kernels long", "").split()
     if scope == CI or scope == LONG and kernel in ON_DEMAND:
         return kernel in named
     return kernel in named or "stock" in named

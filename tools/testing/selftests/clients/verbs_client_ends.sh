@@ -4,7 +4,8 @@
 # when the client does, and the log says so; each request is handled once. An allocation fails meanwhile, where the kernel can do
 # that. A completion queue that the core polls stays if it is refused. And queue pairs wait for what has come from a shared receive
 # queue.
-# kernels: stock uml
+# kernels: uml
+# kernels long: stock
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Forged MADs by the thousand, or million, from the wire and from programs (fuzz_mads.c): nothing breaks, memory does not run
 # out, others are served all the while. SEED=… repeats a run.
-# kernels: uml stock
+# kernels: uml
+# kernels long: stock
 # timeout: 300
 # long: 7200 COUNT=1000000
 . "$(dirname "$0")/lib.sh"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Users of MADs that are killed with requests under way, and devices that go under them and under connections; again and again.
-# kernels: stock uml
+# kernels: uml
+# kernels long: stock
 # mixes: long
 # timeout: 150
 # long: 3600 ROUNDS=300

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Forged packets by the thousand, or million (fuzz_packets.c), to QPs that are at work: nothing breaks, unregistered memory
 # is neither written nor sent; an unrelated connection keeps working. SEED=… repeats a run, ROUND=… begins it later.
-# kernels: uml stock
+# kernels: uml
+# kernels long: stock
 # timeout: 300
 # long: 7200 COUNT=1000000
 . "$(dirname "$0")/lib.sh"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # A hostile user writes into the rings that it shares with the driver (hostile_ring.c): errors only, no crash.
 # SEED=… repeats a run, ROUND=… begins it later.
-# kernels: uml stock kcsan
+# kernels: uml kcsan
+# kernels long: stock
 # timeout: 300
 # long: 7200 COUNT=1000000
 . "$(dirname "$0")/lib.sh"

@@ -3,7 +3,8 @@
 # Commands at random to /dev/infiniband/rdma_cm, by several threads of an unprivileged user on the same files, which are closed under
 # them, while the device goes and comes again now and then (ucm_fuzz.c): no complaint of the kernel, nothing is left, and connections of
 # others come about beside it. SEED=… begins another sequence; threads make it no repeatable one.
-# kernels: uml stock
+# kernels: uml
+# kernels long: stock
 # mix: rdma_ucm
 # timeout: 300
 # long: 7200 COUNT=1000000

@@ -5,7 +5,8 @@
 # of the kernel, nothing is left, and programs of another user go on beside it. SEED=… begins another sequence; threads make it no
 # repeatable one.
 # rows uml: 2.038
-# kernels: uml stock
+# kernels: uml
+# kernels long: stock
 # mix: ib_uverbs
 # timeout: 300
 # long: 7200 COUNT=1000000
