@@ -10,9 +10,10 @@ const FAR: u64 = 10_000_000_000;
 
 pub(super) fn test(may_sleep: &MaySleep) -> Result {
     let object = Object::new(1)?;
+    Timer::arm(&object, now_ns() + FAR);
+    check!(object.timer.is_armed());
     let began = now_ns();
     Timer::arm(&object, began + 2_000_000);
-    check!(object.timer.is_armed());
     check!(object.called.wait_timeout(1000, may_sleep));
     check!(now_ns() - began >= 2_000_000);
     check!(object.calls.load(SeqCst) == 1 && !object.timer.is_armed());
