@@ -2,7 +2,7 @@
 /*
  * Inline functions and macros of the C interface, as functions for Rust: one small file for each subject. A function
  * `rust_helper_NAME` is `NAME` in the crate rdma_bindings. What the kernel's own helpers (rust/helpers/ there) have is
- * not repeated here; vmlinux exports it.
+ * not repeated here, but for slab.c; vmlinux exports it.
  *
  * Sorted alphabetically.
  */
@@ -32,6 +32,7 @@
 #include "rdma_verbs.c"
 #include "route.c"
 #include "skbuff.c"
+#include "slab.c"
 #include "softirq.c"
 #include "spinlock.c"
 #include "srcu.c"

@@ -4,6 +4,9 @@
 
 use super::*;
 use core::ptr::NonNull;
+use kernel::alloc::flags::__GFP_NOWARN;
+use kernel::bindings;
+use kernel::ffi::{c_int, c_ulong, c_void};
 use kernel::page::{Page, PAGE_SIZE};
 use kernel_ext::{
     crc32::{crc32_le, Start},
@@ -11,6 +14,7 @@ use kernel_ext::{
     room::Room,
     shared::SharedMem,
     shared_bytes::SharedBytes,
+    zeroed::zeroed,
 };
 
 pub(super) fn test(may_sleep: &MaySleep) -> Result {
@@ -19,6 +23,31 @@ pub(super) fn test(may_sleep: &MaySleep) -> Result {
     check!(!crc32_le(!0, b"123456789".as_slice().into()) == 0xcbf4_3926);
     sums()?;
     parts()?;
+    allocations()?;
+    Ok(())
+}
+
+/// The type of the kernel crate's function for allocating, which `rust/helpers/slab.c` defines: a kernel where it has another one does
+/// not compile this.
+const _: unsafe extern "C" fn(*const c_void, usize, c_ulong, bindings::gfp_t, c_int) -> *mut c_void =
+    bindings::krealloc_node_align;
+
+/// Memory is allocated, resized and freed by `rust/helpers/slab.c`: it keeps its bytes, is zeroed where that is asked for, and has the
+/// alignment of its type.
+fn allocations() -> Result {
+    #[repr(align(256))]
+    struct Aligned([u8; 3]);
+
+    let mut bytes = KVec::<u8>::new();
+    for number in 0..5000u32 {
+        bytes.push(number as u8, GFP_KERNEL)?;
+    }
+    check!(bytes.iter().zip(0u32..).all(|(byte, number)| *byte == number as u8));
+    let zeros: KVec<u8> = zeroed(3000, GFP_KERNEL)?;
+    check!(zeros.len() == 3000 && zeros.iter().all(|byte| *byte == 0));
+    let aligned = KBox::new(Aligned([1, 2, 3]), GFP_KERNEL)?;
+    check!(core::ptr::from_ref(&*aligned).addr() % 256 == 0 && aligned.0 == [1, 2, 3]);
+    check!(KVec::<u64>::with_capacity(1 << 37, GFP_KERNEL | __GFP_NOWARN).is_err());
     Ok(())
 }
 
