@@ -16,7 +16,11 @@
 //!
 //! C header: `include/rdma/restrack.h`.
 
-use kernel::{ffi::c_int, prelude::*, rbtree::RBTreeNodeReservation};
+use kernel::{
+    ffi::c_int,
+    prelude::*,
+    rbtree::{Entry, RBTreeNodeReservation},
+};
 use kernel_ext::{
     bindings,
     entry::{Const, ErrPtr},
@@ -136,15 +140,13 @@ fn insert(entry: OwnEntry<'_>) -> Result {
     let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
     let inserted = with_table(&entry, |table| {
         let id = fixed.unwrap_or_else(|| table.free_id());
-        if table.slots.get(&id).is_some() {
+        let Entry::Vacant(free) = table.slots.entry(id) else {
             return Err(EBUSY);
-        }
+        };
         entry.set_id(id);
         // SAFETY: An object is removed from the list before it is freed.
         let listed = Some(unsafe { Listed::new(&entry) });
-        table
-            .slots
-            .insert(node.into_node(id, Slot { listed, detail }));
+        free.insert(Slot { listed, detail }, node);
         Ok(())
     });
     inserted.unwrap_or(Err(ENODEV))

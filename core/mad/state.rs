@@ -601,21 +601,6 @@ impl Table {
         self.entries.get(key).is_some()
     }
 
-    /// Removes a MAD from the queue of its phase.
-    fn unindex(&mut self, key: &Key) {
-        let Some(entry) = self.entries.get_mut(key).and_then(Option::as_mut) else {
-            return;
-        };
-        let node = match entry.phase {
-            Phase::Sending => None,
-            Phase::Waiting(until) => self.waiting.remove_node(&(until, key.1)),
-            Phase::Queued(number) => self.backlog.remove_node(&(number, key.1)),
-        };
-        if let Some(node) = node {
-            entry.spare = Some(node.into_reservation());
-        }
-    }
-
     /// Changes an entry, except for its phase.
     pub(crate) fn update(&mut self, key: &Key, f: impl FnOnce(&mut Entry)) {
         if let Some(entry) = self.entries.get_mut(key).and_then(Option::as_mut) {
@@ -629,10 +614,10 @@ impl Table {
 
     /// Changes the phase of a MAD.
     pub(crate) fn set_phase(&mut self, key: &Key, phase: Phase) {
-        self.unindex(key);
         let Some(entry) = self.entries.get_mut(key).and_then(Option::as_mut) else {
             return;
         };
+        unqueue(entry, key.1, &mut self.waiting, &mut self.backlog);
         let before = u32::from(entry.is_outstanding());
         entry.phase = phase;
         let after = u32::from(entry.is_outstanding());
@@ -691,18 +676,36 @@ impl Table {
 
     /// Removes a completed MAD.
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Entry> {
-        self.unindex(key);
-        let mut entry = self.entries.get_mut(key)?.take()?;
+        let mut place = self.entries.find_mut(key)?;
+        let mut entry = place.get_mut().take()?;
+        let node = place.remove_node();
+        unqueue(&mut entry, key.1, &mut self.waiting, &mut self.backlog);
         self.outstanding = self
             .outstanding
             .saturating_sub(u32::from(entry.is_outstanding()));
-        let node = self.entries.remove_node(key);
-        if let (Some(node), Some(queue)) = (node, entry.spare.take()) {
+        if let Some(queue) = entry.spare.take() {
             let entry = node.into_reservation();
             // They are freed if enough are kept.
             let _ = self.kept.push_within_capacity(Nodes { entry, queue });
         }
         Some(entry)
+    }
+}
+
+/// Removes a MAD, which is at this address, from the queue of its phase.
+fn unqueue(
+    entry: &mut Entry,
+    address: usize,
+    waiting: &mut RBTree<QueueKey, u64>,
+    backlog: &mut RBTree<QueueKey, u64>,
+) {
+    let node = match entry.phase {
+        Phase::Sending => None,
+        Phase::Waiting(until) => waiting.remove_node(&(until, address)),
+        Phase::Queued(number) => backlog.remove_node(&(number, address)),
+    };
+    if let Some(node) = node {
+        entry.spare = Some(node.into_reservation());
     }
 }
 
