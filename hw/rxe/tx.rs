@@ -25,8 +25,9 @@ use kernel_ext::room::Room;
 use roce::icrc::LEN as ICRC_LEN;
 use roce::wire::{pad_len, Headers, Qpn, MAX_HEADERS};
 
-/// Room for the link-layer header; for a device that needs more, the packet is reallocated.
-const LINK_ROOM: usize = 64;
+/// Room for the link-layer header; for a device that needs more, the packet is reallocated. With more, a packet of 256 bytes, such as
+/// a MAD, would not fit into the small heads that the network stack has a cache for.
+const LINK_ROOM: usize = 48;
 
 /// Room for all headers below the transport's.
 pub(crate) const BELOW: usize = LINK_ROOM + size_of::<Ipv6Header>() + size_of::<UdpHeader>();
