@@ -19,7 +19,7 @@ use kernel_ext::{
 use rdma::{
     client::{
         attachment::{Attached, Client, Table},
-        mad::{AgentRef, Handlers, Received, Registration, Requests, Sent, SpecialQp},
+        mad::{AgentRef, Handlers, Pending, Received, Registration, Requests, Sent, SpecialQp},
         port_files::PortFiles,
     },
     core::sysfs::{AttrContext, Behaviour},
@@ -33,10 +33,12 @@ use crate::{
 };
 
 impl Handlers for Ends {
-    type Token = KBox<Ticket>;
+    type Token = Arc<Pending<Ticket>>;
 
-    fn sent(&self, ticket: KBox<Ticket>, sent: Sent<Self::Token>, _sleep: &MaySleep) {
-        let ticket = KBox::into_inner(ticket);
+    fn sent(&self, pending: Self::Token, sent: Sent<Self::Token>, _sleep: &MaySleep) {
+        let Some(ticket) = pending.take() else {
+            return;
+        };
         let (messages, retries) = counters::sent(sent.retries(), ticket.is_resent);
         self.0.count(Group::Sent, ticket.attribute, messages);
         self.0.count(Group::Retries, ticket.attribute, retries);

@@ -109,7 +109,7 @@ pub(crate) struct Ticket {
 }
 
 /// A message that an identifier or a port sends.
-pub(crate) type Message = mad::Message<KBox<Ticket>>;
+pub(crate) type Message = mad::Message<Arc<Pending<Ticket>>>;
 
 /// What of an identifier changes.
 pub(crate) struct Inner {
@@ -117,7 +117,7 @@ pub(crate) struct Inner {
     pub(crate) av: Option<Arc<Av>>,
     pub(crate) alternate: Option<Arc<Av>>,
     /// The message that waits for its answer, and which of all it is.
-    pub(crate) pending: Option<Arc<Pending>>,
+    pub(crate) pending: Option<Arc<Pending<Ticket>>>,
     pub(crate) serial: u64,
     /// Whether the peer is in the tables, by this identifier.
     pub(crate) admitted: Option<Remote>,

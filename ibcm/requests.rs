@@ -19,11 +19,12 @@ const MAX_SEARCHES: usize = 32;
 /// What tells messages apart that wait: one that its sender repeats has the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
-    pub(crate) origin: Origin,
-    pub(crate) attribute: Attribute,
+    // In the order in which they are compared: of one sender many may wait.
     pub(crate) transaction: u64,
     /// The sender's number of the connection.
     pub(crate) comm_id: u32,
+    pub(crate) attribute: Attribute,
+    pub(crate) origin: Origin,
 }
 
 /// A search, and the message whose sender it looks for.

@@ -20,7 +20,7 @@ use kernel_ext::{
     error::EISCONN,
 };
 use rdma::{
-    client::mad::{Layout, Received, HEADER},
+    client::mad::{Layout, Pending, Received, HEADER},
     core::cm::trace,
     MaySleep,
 };
@@ -58,29 +58,32 @@ pub(crate) fn header_of(bytes: &[u8]) -> Option<Header> {
     })
 }
 
-fn fill(message: &mut Message, header: Header, data: &Data) {
-    let mut head = [0u8; HEADER];
-    let parts: [(usize, &[u8]); 7] = [
-        (0, &[IB_MGMT_BASE_VERSION as u8]),
-        (1, &[MGMT_CLASS]),
-        (2, &[CLASS_VERSION]),
-        (3, &[IB_MGMT_METHOD_SEND as u8]),
-        (8, &header.transaction.to_be_bytes()),
-        (16, &header.attribute.id().to_be_bytes()),
-        (20, &header.modifier.to_be_bytes()),
-    ];
-    for (at, part) in parts {
-        if let Some(to) = head.get_mut(at..at.wrapping_add(part.len())) {
-            to.copy_from_slice(part);
-        }
+impl Header {
+    /// The header of the MAD, by words of eight bytes.
+    fn words(&self) -> [[u8; 8]; HEADER / 8] {
+        let base_version = IB_MGMT_BASE_VERSION as u8;
+        let method = IB_MGMT_METHOD_SEND as u8;
+        let [a, b] = self.attribute.id().to_be_bytes();
+        let [c, d, e, f] = self.modifier.to_be_bytes();
+        [
+            [base_version, MGMT_CLASS, CLASS_VERSION, method, 0, 0, 0, 0],
+            self.transaction.to_be_bytes(),
+            [a, b, 0, 0, c, d, e, f],
+        ]
     }
+}
+
+/// Fills in a new message: its header, and its data, which are zeros until `write` has written them.
+fn fill(message: &mut Message, header: Header, write: impl FnOnce(&mut Data)) {
     // The layout has room for both.
-    let Some((to_head, rest)) = message.body().split_at_mut_checked(HEADER) else {
+    let Some((head, data)) = message.body().split_first_chunk_mut::<HEADER>() else {
         return;
     };
-    to_head.copy_from_slice(&head);
-    if let Some(to) = rest.get_mut(..data.len()) {
-        to.copy_from_slice(data);
+    for (to, from) in head.iter_mut().zip(header.words().as_flattened()) {
+        *to = *from;
+    }
+    if let Some(data) = data.first_chunk_mut() {
+        write(data);
     }
 }
 
@@ -139,16 +142,13 @@ pub(crate) fn answer_to(
         let address = agents.usual.address_of(&to.vector, sleep)?;
         let layout = layout(QP1, to.pkey_index);
         let mut message = Message::new(address, &layout, sleep)?;
-        fill(&mut message, header, data);
-        let ticket = KBox::new(
-            Ticket {
-                waits: None,
-                attribute: header.attribute,
-                is_resent,
-            },
-            GFP_KERNEL,
-        )?;
-        message.post(ticket, sleep).map_err(|(error, _)| error)
+        fill(&mut message, header, |to| *to = *data);
+        let ticket = Ticket {
+            waits: None,
+            attribute: header.attribute,
+            is_resent,
+        };
+        message.post_pending(ticket, sleep).map(drop)
     })
 }
 
@@ -173,7 +173,7 @@ pub(crate) struct Doing<'a> {
 pub(crate) struct Parts<'a> {
     pub(crate) av: &'a mut Option<Arc<Av>>,
     pub(crate) alternate: &'a mut Option<Arc<Av>>,
-    pub(crate) pending: &'a mut Option<Arc<rdma::client::mad::Pending>>,
+    pub(crate) pending: &'a mut Option<Arc<Pending<Ticket>>>,
     pub(crate) serial: &'a mut u64,
     pub(crate) admitted: &'a mut Option<Remote>,
     pub(crate) sidr: &'a mut Option<SidrKey>,
@@ -302,11 +302,11 @@ pub(crate) fn own_transaction(hi_tid: u32, local_id: u32) -> u64 {
 }
 
 impl Doing<'_> {
-    /// The data of a message, and the options of the vendor.
-    fn message(&self, connection: &Connection, attribute: Attribute) -> (Data, u32) {
-        let mut data = [0; DATA_SIZE];
-        if let Some((prepared, modifier)) = self.prepared {
-            return (*prepared, modifier);
+    /// Writes the data of a message, which are zeros.
+    fn write(&self, connection: &Connection, attribute: Attribute, data: &mut Data) {
+        if let Some((prepared, _)) = self.prepared {
+            *data = *prepared;
+            return;
         }
         let room = match attribute {
             Attribute::Rtu => {
@@ -315,11 +315,11 @@ impl Doing<'_> {
                     local_comm_id: ids.0,
                     remote_comm_id: ids.1,
                 }
-                .write(&mut data);
+                .write(data);
                 Rtu::PRIVATE_DATA
             }
             Attribute::Dreq => {
-                connection.dreq().write(&mut data);
+                connection.dreq().write(data);
                 ib_cm_protocol::messages::Dreq::PRIVATE_DATA
             }
             Attribute::Drep => {
@@ -328,11 +328,11 @@ impl Doing<'_> {
                     local_comm_id: ids.0,
                     remote_comm_id: ids.1,
                 }
-                .write(&mut data);
+                .write(data);
                 Drep::PRIVATE_DATA
             }
             Attribute::Mra => {
-                connection.mra().write(&mut data);
+                connection.mra().write(data);
                 ib_cm_protocol::messages::Mra::PRIVATE_DATA
             }
             Attribute::SidrRep => {
@@ -342,25 +342,28 @@ impl Doing<'_> {
                     serviceid: connection.service_id,
                     ..Default::default()
                 };
-                rep.write(&mut data);
+                rep.write(data);
                 ib_cm_protocol::messages::SidrRep::PRIVATE_DATA
             }
             _ => {
                 let (reason, info) = self.refusal;
                 let rej = connection.rej(Reason::ConsumerDefined, info.len() as u8);
                 // A client may have reasons that the specification has not.
-                messages::Rej { reason, ..rej }.write(&mut data);
-                put(ib_cm_protocol::messages::Rej::ARI, &mut data, info);
+                messages::Rej { reason, ..rej }.write(data);
+                put(ib_cm_protocol::messages::Rej::ARI, data, info);
                 ib_cm_protocol::messages::Rej::PRIVATE_DATA
             }
         };
-        put(room, &mut data, self.private_data);
-        (data, 0)
+        put(room, data, self.private_data);
+    }
+
+    /// The options of the vendor in a message.
+    fn modifier(&self) -> u32 {
+        self.prepared.map_or(0, |(_, modifier)| modifier)
     }
 
     fn post(&mut self, connection: &Connection, attribute: Attribute, waits: bool) -> Result {
         let av = self.parts.av.clone().ok_or(EINVAL)?;
-        let (data, modifier) = self.message(connection, attribute);
         let sleep = self.sleep;
         av.port.with(sleep, |agents| {
             let agent = match attribute {
@@ -379,24 +382,23 @@ impl Doing<'_> {
             let header = Header {
                 attribute,
                 transaction,
-                modifier,
+                modifier: self.modifier(),
             };
-            fill(&mut message, header, &data);
+            fill(&mut message, header, |data| {
+                self.write(connection, attribute, data)
+            });
             let serial = self.parts.serial.wrapping_add(1);
             let ticket = Ticket {
                 waits: waits.then(|| (self.id.clone(), serial)),
                 attribute,
                 is_resent: false,
             };
-            let ticket = KBox::new(ticket, GFP_KERNEL)?;
             sending(self.id, attribute, connection.state(), self.refusal.0);
             if !waits {
-                return message.post(ticket, sleep).map_err(|(error, _)| error);
+                return message.post_pending(ticket, sleep).map(drop);
             }
             message.set_patience(connection.timeout_ms, connection.max_cm_retries.into());
-            let pending = message
-                .post_pending(ticket, sleep)
-                .map_err(|(error, _)| error)?;
+            let pending = message.post_pending(ticket, sleep)?;
             *self.parts.serial = serial;
             *self.parts.pending = Some(pending);
             Ok(())
@@ -443,11 +445,12 @@ impl Effects for Doing<'_> {
                 sidr: self.parts.sidr,
             },
         };
-        let (data, modifier) = kept.message(connection, message);
+        let mut data = [0; DATA_SIZE];
+        kept.write(connection, message, &mut data);
         let header = Header {
             attribute: message,
             transaction: connection.transaction,
-            modifier,
+            modifier: kept.modifier(),
         };
         resending(self.id, message, connection.state());
         // If it cannot be sent, another duplicate will come.

@@ -15,7 +15,7 @@ use ib_cm_protocol::{
 use kernel::{
     impl_has_delayed_work,
     prelude::*,
-    rbtree::{RBTree, RBTreeNodeReservation},
+    rbtree::{Entry, OccupiedEntry, RBTree, RBTreeNodeReservation},
     sync::Arc,
     workqueue::DelayedWork,
 };
@@ -136,12 +136,16 @@ pub(crate) enum Listening {
 impl Tables {
     /// Takes a number that no identifier has; nobody finds it yet.
     pub(crate) fn take_number(&mut self) -> Result<u32> {
+        let place = RBTreeNodeReservation::new(GFP_KERNEL)?;
         loop {
             let number = self.next ^ self.operand;
             self.next = self.next.wrapping_add(1);
             // 0 is no number of a peer.
-            if number != 0 && self.ids.get(&number).is_none() {
-                self.ids.try_create_and_insert(number, None, GFP_KERNEL)?;
+            if number == 0 {
+                continue;
+            }
+            if let Entry::Vacant(free) = self.ids.entry(number) {
+                free.insert(None, place);
                 return Ok(number);
             }
         }
@@ -241,12 +245,8 @@ impl Tables {
 
     /// Takes a peer out of the tables.
     pub(crate) fn forget(&mut self, number: u32, remote: &Remote) {
-        if self.by_id.get(&remote.id_key()) == Some(&number) {
-            self.by_id.remove(&remote.id_key());
-        }
-        if self.by_qp.get(&remote.qp_key()) == Some(&number) {
-            self.by_qp.remove(&remote.qp_key());
-        }
+        remove(&mut self.by_id, &remote.id_key(), number);
+        remove(&mut self.by_qp, &remote.qp_key(), number);
     }
 
     /// Notes a SIDR_REQ. `false` if it has come before.
@@ -316,13 +316,20 @@ fn insert(
     key: PeerKey,
     number: u32,
 ) -> Option<u32> {
-    if let Some(&owner) = table.get(&key) {
-        return Some(owner);
+    match (table.entry(key), place) {
+        (Entry::Occupied(there), _) => Some(*there.get()),
+        (Entry::Vacant(free), Some(place)) => {
+            free.insert(number, place);
+            None
+        }
+        (Entry::Vacant(_), None) => None,
     }
-    if let Some(place) = place {
-        table.insert(place.into_node(key, number));
-    }
-    None
+}
+
+/// Takes a peer out, if it is that of the identifier with this number.
+fn remove(table: &mut RBTree<PeerKey, u32>, key: &PeerKey, number: u32) {
+    let there = table.find_mut(key).filter(|there| *there.get() == number);
+    there.map(OccupiedEntry::remove);
 }
 
 impl Remotes for Places<'_> {

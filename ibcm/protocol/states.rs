@@ -151,6 +151,11 @@ pub enum Input {
     TimewaitExpired,
 }
 
+impl Input {
+    /// How many there are.
+    const COUNT: usize = Self::TimewaitExpired as usize + 1;
+}
+
 /// What the client is told (`enum ib_cm_event_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -519,9 +524,25 @@ pub enum Outcome {
     Ignored(Option<Attribute>),
 }
 
+/// The rule of each input, by its number in [`Input`].
+const RULES: [Option<&Rule>; Input::COUNT] = {
+    let mut rules = [None; Input::COUNT];
+    let mut at = 0;
+    while at < TABLE.len() {
+        let rule = &TABLE[at];
+        rules[rule.input as usize] = Some(rule);
+        at += 1;
+    }
+    rules
+};
+
+fn rule_of(input: Input) -> Option<&'static Rule> {
+    RULES.get(input as usize).copied().flatten()
+}
+
 /// Looks up what an input does.
 pub fn look_up(state: State, lap: LapState, input: Input) -> Outcome {
-    let Some(rule) = TABLE.iter().find(|rule| rule.input == input) else {
+    let Some(rule) = rule_of(input) else {
         return Outcome::Ignored(None);
     };
     let line = find(rule, state, lap);
@@ -538,8 +559,7 @@ pub fn look_up(state: State, lap: LapState, input: Input) -> Outcome {
         (None, Otherwise::Ignore) => Outcome::Ignored(None),
         (None, Otherwise::Duplicate(message)) => Outcome::Ignored(Some(message)),
         (None, Otherwise::As(other)) => {
-            let rule = TABLE.iter().find(|rule| rule.input == other);
-            let line = rule.and_then(|rule| find(rule, state, lap));
+            let line = rule_of(other).and_then(|rule| find(rule, state, lap));
             line.map_or(Outcome::Ignored(None), Outcome::Go)
         }
     }

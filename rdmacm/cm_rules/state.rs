@@ -363,9 +363,21 @@ impl Step {
     }
 }
 
+/// The first line of each input in [`TRANSITIONS`], by its number in [`Input`]; the end for an input without any.
+const FIRST: [usize; Input::ALL.len()] = {
+    let mut first = [TRANSITIONS.len(); Input::ALL.len()];
+    let mut at = TRANSITIONS.len();
+    while at > 0 {
+        at -= 1;
+        first[TRANSITIONS[at].input as usize] = at;
+    }
+    first
+};
+
 /// What an input leads to; `None` if it may not be in this state.
 pub fn look_up(state: State, input: Input) -> Option<Step> {
-    let mut lines = TRANSITIONS.iter();
+    let first = *FIRST.get(input as usize)?;
+    let mut lines = TRANSITIONS.get(first..)?.iter();
     let line = lines.find(|line| line.input == input && line.from.has(state))?;
     let (new, tried) = match line.next {
         Next::Same => (state, false),

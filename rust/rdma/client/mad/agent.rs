@@ -12,7 +12,7 @@ use rdma_bindings::{
 };
 
 use super::{
-    message::{Pending, Sent, Token},
+    message::{Sent, Token},
     received::Received,
     view::{Address, AgentAh, AgentRef},
 };
@@ -234,8 +234,8 @@ unsafe extern "C" fn on_sent<H: Handlers>(agent: *mut ib_mad_agent, wc: *mut ib_
     // given back by this call. The layer calls its clients in process context.
     unsafe {
         let handlers = &*(*agent).context.cast::<H>();
-        Pending::end((*(*wc).send_buf).context[1]);
         let token = H::Token::from_foreign((*(*wc).send_buf).context[0]);
+        token.message_ended();
         let sent = Sent::from_raw((*wc).send_buf, (*wc).status);
         handlers.sent(token, sent, &MaySleep::assume());
     }

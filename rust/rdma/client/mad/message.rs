@@ -40,9 +40,18 @@ const MAX_LENGTH: usize = c_int::MAX as usize - 0x1000;
 const RMPP_FLAGS: usize = 26;
 
 /// What a posted message owns, and gives back when it has ended.
-pub trait Token: ForeignOwnable + Send + 'static {}
+pub trait Token: ForeignOwnable + Send + 'static {
+    /// The message has ended, and is about to be given back.
+    fn message_ended(&self) {}
+}
 
-impl<T: ForeignOwnable + Send + 'static> Token for T {}
+impl<T: Send + 'static> Token for KBox<T> {}
+
+impl<T: Send + 'static> Token for Arc<Pending<T>> {
+    fn message_ended(&self) {
+        self.posted.lock().message = None;
+    }
+}
 
 /// A message to be sent, with its address. The agent is not unregistered as long as this exists.
 ///
@@ -182,12 +191,20 @@ impl<T: Token> Message<T> {
     }
 }
 
-/// A message that was posted, as long as it has not ended: it may be cancelled, or wait for longer. Any context.
+/// What a message is posted with, and the message as long as it has not ended: it may be cancelled, or wait for longer. Any context.
 #[pin_data]
-pub struct Pending {
+pub struct Pending<T> {
     #[pin]
-    posted: SpinLockIrq<Option<Posted>>,
+    posted: SpinLockIrq<State<T>>,
 }
+
+struct State<T> {
+    message: Option<Posted>,
+    about: Option<T>,
+}
+
+// What it is posted with moves out.
+impl<T> Unpin for State<T> {}
 
 /// A posted message.
 ///
@@ -199,17 +216,26 @@ struct Posted(NonNull<ib_mad_send_buf>);
 // SAFETY: The layer synchronises access to a posted message.
 unsafe impl Send for Posted {}
 
-impl Pending {
-    fn new() -> Result<Arc<Self>> {
+impl<T> Pending<T> {
+    fn new(about: T) -> Result<Arc<Self>> {
+        let state = State {
+            message: None,
+            about: Some(about),
+        };
         let init = pin_init!(Self {
-            posted <- new_spinlock_irq!(None, "Pending::posted"),
+            posted <- new_spinlock_irq!(state, "Pending::posted"),
         });
         Arc::pin_init(init, GFP_KERNEL)
     }
 
+    /// Takes what the message was posted with, once.
+    pub fn take(&self) -> Option<T> {
+        self.posted.lock().about.take()
+    }
+
     /// Ends the wait for an answer, unless it has ended: the message is given back soon.
     pub fn cancel(&self) {
-        if let Some(posted) = &*self.posted.lock() {
+        if let Some(posted) = &self.posted.lock().message {
             // A message that has no time left is cancelled. One that is not there has ended.
             // SAFETY: By the type invariants; the lock keeps the value.
             let _ = unsafe { bindings::ib_modify_mad(posted.0.as_ptr(), 0) };
@@ -219,45 +245,27 @@ impl Pending {
     /// Waits for so many milliseconds from now on. Whether the message still waits.
     pub fn extend(&self, timeout_ms: u32) -> bool {
         // SAFETY: By the type invariants; the lock keeps the value.
-        self.posted.lock().as_ref().is_some_and(|posted| unsafe {
+        self.posted.lock().message.as_ref().is_some_and(|posted| unsafe {
             bindings::ib_modify_mad(posted.0.as_ptr(), timeout_ms) == 0
         })
     }
-
-    /// Ends the use of a message that the layer gives back.
-    ///
-    /// # Safety
-    ///
-    /// `raw` is null, or from `into_raw` in [`Message::post_pending`], once.
-    pub(super) unsafe fn end(raw: *mut kernel::ffi::c_void) {
-        if !raw.is_null() {
-            // SAFETY: By the safety requirements.
-            let pending = unsafe { Arc::from_raw(raw.cast::<Self>()) };
-            *pending.posted.lock() = None;
-        }
-    }
 }
 
-impl<T: Token> Message<T> {
+impl<T: Send + 'static> Message<Arc<Pending<T>>> {
     /// As [`post`](Self::post): the message may be cancelled.
     ///
     /// # Errors
     ///
     /// As `post`, and `ENOMEM`.
-    pub fn post_pending(self, token: T, sleep: &MaySleep) -> Result<Arc<Pending>, (Error, T)> {
-        let pending = match Pending::new() {
-            Ok(pending) => pending,
-            Err(error) => return Err((error, token)),
-        };
+    pub fn post_pending(self, about: T, sleep: &MaySleep) -> Result<Arc<Pending<T>>> {
+        let pending = Pending::new(about)?;
         // INVARIANT: The message is posted below, or the value goes; the layer's handler takes the value away first.
-        *pending.posted.lock() = Some(Posted(self.raw));
-        let context = Arc::into_raw(pending.clone()).cast_mut().cast();
-        // SAFETY: By the type invariants `self` owns the message.
-        unsafe { (*self.raw.as_ptr()).context[1] = context };
-        self.post(token, sleep).map(|()| pending).inspect_err(|_| {
-            // SAFETY: The message was not posted, so that the reference that was made for it above is still to be given back.
-            unsafe { Pending::end(context) };
-        })
+        pending.posted.lock().message = Some(Posted(self.raw));
+        match self.post(pending.clone(), sleep) {
+            Ok(()) => Ok(pending),
+            // Nobody else has it: the message goes with it.
+            Err((error, _)) => Err(error),
+        }
     }
 }
 
