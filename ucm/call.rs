@@ -7,6 +7,7 @@
 use kernel::{
     prelude::*,
     sync::Arc,
+    transmute::{AsBytes, FromBytes},
     uaccess::{UserPtr, UserSlice},
 };
 use rdma::MaySleep;
@@ -50,7 +51,7 @@ impl Call<'_> {
     ///
     /// `EFAULT`.
     pub(crate) fn read<T: Layout>(&self) -> Result<T> {
-        self.read_part(T::SIZE)
+        Ok(T::read(read_bytes::<T::Bytes>(self.from)?.as_ref()))
     }
 
     /// Reads a command that has grown: what an older program has not passed is zero.
@@ -94,8 +95,22 @@ impl Call<'_> {
     /// # Errors
     ///
     /// `EFAULT`.
-    pub(crate) fn answer(&self, to: u64, bytes: &[u8]) -> Result {
-        answer(to, bytes.get(..self.out_len).unwrap_or(bytes))
+    pub(crate) fn answer<T: AsBytes>(&self, to: u64, what: &T) -> Result {
+        match what.as_bytes().get(..self.out_len) {
+            Some(part) => self.answer_bytes(to, part),
+            None => answer(to, what),
+        }
+    }
+
+    /// As [`answer`](Self::answer), with any number of bytes.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`.
+    pub(crate) fn answer_bytes(&self, to: u64, bytes: &[u8]) -> Result {
+        let bytes = bytes.get(..self.out_len).unwrap_or(bytes);
+        let to = UserPtr::from_addr(to as usize);
+        UserSlice::new(to, bytes.len()).writer().write_slice(bytes)
     }
 
     /// The identifier with a number.
@@ -108,12 +123,21 @@ impl Call<'_> {
     }
 }
 
-/// Gives a program bytes.
+/// Reads what has the size of its type.
 ///
 /// # Errors
 ///
 /// `EFAULT`.
-pub(crate) fn answer(to: u64, bytes: &[u8]) -> Result {
+pub(crate) fn read_bytes<T: FromBytes>(from: UserPtr) -> Result<T> {
+    UserSlice::new(from, size_of::<T>()).reader().read()
+}
+
+/// Gives a program all of an answer.
+///
+/// # Errors
+///
+/// `EFAULT`.
+pub(crate) fn answer<T: AsBytes>(to: u64, what: &T) -> Result {
     let to = UserPtr::from_addr(to as usize);
-    UserSlice::new(to, bytes.len()).writer().write_slice(bytes)
+    UserSlice::new(to, size_of::<T>()).writer().write(what)
 }

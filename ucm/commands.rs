@@ -4,16 +4,12 @@
 //!
 //! C header: `include/uapi/rdma/rdma_user_cm.h`.
 
-use kernel::{
-    prelude::*,
-    sync::Arc,
-    uaccess::{UserPtr, UserSlice},
-};
+use kernel::{prelude::*, sync::Arc, uaccess::UserPtr};
 use kernel_ext::{bindings as c, error::ENOSYS};
 use rdma::MaySleep;
 
 use crate::{
-    call::{ByDescriptor, Call},
+    call::{read_bytes, ByDescriptor, Call},
     layout::{Head, Layout},
     recipient::Channel,
 };
@@ -63,6 +59,18 @@ const METHODS: [(u32, Method); COUNT - 1] = [
     (c::RDMA_USER_CM_CMD_WRITE_CM_EVENT, event::write),
 ];
 
+/// The command with each number.
+const BY_NUMBER: [Option<Method>; COUNT] = {
+    let mut methods: [Option<Method>; COUNT] = [None; COUNT];
+    let mut at = 0;
+    while at < METHODS.len() {
+        let (number, method) = METHODS[at];
+        methods[number as usize] = Some(method);
+        at += 1;
+    }
+    methods
+};
+
 /// Executes a command of `len` bytes.
 ///
 /// # Errors
@@ -75,20 +83,16 @@ pub(crate) fn execute(
     by_descriptor: ByDescriptor,
     sleep: &MaySleep,
 ) -> Result {
-    let mut head = [0; Head::SIZE];
-    if len < head.len() {
+    if len < Head::SIZE {
         return Err(EINVAL);
     }
-    UserSlice::new(from, head.len())
-        .reader()
-        .read_slice(&mut head)?;
-    let head = Head::read(&head);
+    let head = Head::read(&read_bytes::<<Head as Layout>::Bytes>(from)?);
     let in_len = usize::from(head.in_);
-    if head.cmd as usize >= COUNT || in_len > len.saturating_sub(Head::SIZE) {
+    let method = BY_NUMBER.get(head.cmd as usize).ok_or(EINVAL)?;
+    if in_len > len.saturating_sub(Head::SIZE) {
         return Err(EINVAL);
     }
-    let found = METHODS.iter().find(|(number, _)| *number == head.cmd);
-    let (_, method) = found.ok_or(ENOSYS)?;
+    let method = method.ok_or(ENOSYS)?;
     method(&Call {
         channel,
         waits,

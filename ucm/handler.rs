@@ -63,6 +63,6 @@ fn admit(listener: Arc<Recipient>, request: Request<'_>) -> Result {
     let pending = Pending::new(listener, About::Request(recipient.clone()), tell)?;
     let adopted = request.adopt(recipient.clone())?;
     let context = Context::new(adopted, recipient, number)?;
-    channel.admit(member, Some(pending), || place.publish(id, context));
+    channel.admit(member, Some(pending), || place.publish(context));
     Ok(())
 }

@@ -6,6 +6,7 @@
 
 use core::mem::offset_of;
 
+use kernel::transmute::FromBytes;
 use kernel_ext::bindings;
 use rdma_user_cm::{ConnParam, Ece, IbService, SocketAddress};
 
@@ -88,7 +89,7 @@ pub(crate) trait Layout: Sized {
     /// Its size in bytes.
     const SIZE: usize;
     /// An array of so many bytes.
-    type Bytes: AsRef<[u8]> + AsMut<[u8]>;
+    type Bytes: AsRef<[u8]> + AsMut<[u8]> + FromBytes;
     /// Zeros.
     const NONE: Self::Bytes;
 

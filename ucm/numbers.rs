@@ -3,23 +3,20 @@
 //! Objects by the numbers that programs know them by, of all files: the lowest that is free.
 //!
 //! A number is reserved first, and its object is found once it is published. Whoever takes an object out of the table is the only one
-//! that does, and destroys it; the number is free when the object is gone.
+//! that does, and destroys it; the number is free when the object is gone. Numbers are dense, so the table is an array; it is as long as
+//! the highest number was.
 //!
 //! C header: `include/uapi/rdma/rdma_user_cm.h`.
 
 use core::marker::PhantomData;
 
-use kernel::{
-    id_pool::IdPool,
-    prelude::*,
-    rbtree::{RBTree, RBTreeNodeReservation},
-    sync::Arc,
-};
+use kernel::{id_pool::IdPool, prelude::*, sync::Arc};
 
 /// The objects of a type, and the numbers that are in use.
 pub(crate) struct Numbers<T> {
     pool: IdPool,
-    objects: RBTree<u32, Arc<T>>,
+    /// By number; it has a place for each that is in use.
+    objects: KVVec<Option<Arc<T>>>,
 }
 
 impl<T> Numbers<T> {
@@ -27,13 +24,18 @@ impl<T> Numbers<T> {
     pub(crate) fn new() -> Self {
         Self {
             pool: IdPool::new(),
-            objects: RBTree::new(),
+            objects: KVVec::new(),
         }
     }
 
     fn acquire(&mut self) -> Result<u32> {
         loop {
             if let Some(unused) = self.pool.find_unused_id(0) {
+                let number = unused.as_usize();
+                // Before the number is in use.
+                while self.objects.len() <= number {
+                    self.objects.push(None, GFP_KERNEL)?;
+                }
                 return Ok(unused.acquire() as u32);
             }
             let larger = self.pool.grow_request().ok_or(ENOMEM)?;
@@ -44,12 +46,12 @@ impl<T> Numbers<T> {
 
     /// The object with a number, if it is published and not taken.
     pub(crate) fn get(&self, number: u32) -> Option<&Arc<T>> {
-        self.objects.get(&number)
+        self.objects.get(number as usize)?.as_ref()
     }
 
     /// Takes the object with a number out. The number stays in use.
     pub(crate) fn take(&mut self, number: u32) -> Option<Arc<T>> {
-        self.objects.remove(&number)
+        self.objects.get_mut(number as usize)?.take()
     }
 }
 
@@ -75,13 +77,16 @@ impl<T: Numbered> Drop for Number<T> {
     }
 }
 
-/// The place of an object that is not published yet.
-pub(crate) struct Place<T>(RBTreeNodeReservation<u32, Arc<T>>);
+/// The place of an object that is not published yet, by its number.
+pub(crate) struct Place<T>(u32, PhantomData<fn() -> T>);
 
 impl<T: Numbered> Place<T> {
-    /// Publishes the object with a number.
-    pub(crate) fn publish(self, number: u32, object: Arc<T>) {
-        let replaced = T::with(|table| table.objects.insert(self.0.into_node(number, object)));
+    /// Publishes the object, which has the number.
+    pub(crate) fn publish(self, object: Arc<T>) {
+        let replaced = T::with(|table| {
+            let place = table.objects.get_mut(self.0 as usize)?;
+            place.replace(object)
+        });
         // There is none: the number is the object's.
         drop(replaced);
     }
@@ -93,7 +98,6 @@ impl<T: Numbered> Place<T> {
 ///
 /// `ENOMEM`.
 pub(crate) fn reserve<T: Numbered>() -> Result<(Number<T>, Place<T>)> {
-    let place = Place(RBTreeNodeReservation::new(GFP_KERNEL)?);
     let number = T::with(Numbers::acquire).ok_or(ENODEV)??;
-    Ok((Number(number, PhantomData), place))
+    Ok((Number(number, PhantomData), Place(number, PhantomData)))
 }

@@ -294,8 +294,8 @@ impl Pending {
     }
 
     /// What the program reads.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        self.response.bytes()
+    pub(crate) fn response(&self) -> &Response {
+        &self.response
     }
 
     /// The program has read it.

@@ -6,7 +6,7 @@
 
 use core::ptr::{null_mut, NonNull};
 
-use kernel::prelude::*;
+use kernel::{prelude::*, transmute::AsBytes};
 use rdma::{
     bindings::{
         self, rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_ucm_conn_param, rdma_ucm_event_resp,
@@ -157,18 +157,11 @@ impl Response {
         self.0.event
     }
 
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: The structure was zeroed, and has no padding: what was written to it since then are integers and arrays, and
-        // structures of these without padding.
-        unsafe {
-            core::slice::from_raw_parts(
-                (&raw const self.0).cast(),
-                size_of::<rdma_ucm_event_resp>(),
-            )
-        }
-    }
 }
+
+// SAFETY: The structure was zeroed, and has no padding: what was written to it since then are integers and arrays, and structures of
+// these without padding. Nothing in it changes through a shared reference.
+unsafe impl AsBytes for Response {}
 
 /// Whether the current process has the credentials that the file was opened with, and the access is not the kernel's. Commands by
 /// `write()` require that.

@@ -10,6 +10,7 @@ use core::{
     ptr::{null_mut, NonNull},
 };
 
+use kernel::transmute::AsBytes;
 use rdma::{
     bindings::{
         self, __kernel_sockaddr_storage, ib_gid, ib_path_rec_data, ib_qp_attr, ib_user_path_rec,
@@ -40,13 +41,8 @@ const _: () = assert!(size_of::<sa_service_rec>() == SERVICE_SIZE);
 /// All its bytes are initialised: it was zeroed, and what was written since then has no padding.
 pub struct Answer<T>(T);
 
-impl<T> Answer<T> {
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: By the type invariants.
-        unsafe { core::slice::from_raw_parts((&raw const self.0).cast(), size_of::<T>()) }
-    }
-}
+// SAFETY: By the type invariants; nothing in a structure of the ABI changes through a shared reference.
+unsafe impl<T> AsBytes for Answer<T> {}
 
 impl Answer<ib_uverbs_qp_attr> {
     pub(crate) fn of_qp_attr(device: Option<&Device>, mask: u32, attr: &mut ib_qp_attr) -> Self {

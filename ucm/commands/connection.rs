@@ -93,7 +93,7 @@ pub(crate) fn init_qp_attr(call: &Call<'_>) -> Result {
     let calls = entered.lock(call.sleep);
     let attributes = calls.qp_attr(state)?;
     drop(calls);
-    answer(command.response, attributes.bytes())
+    answer(command.response, &attributes)
 }
 
 /// `RDMA_USER_CM_CMD_NOTIFY`.

@@ -24,7 +24,7 @@ pub(crate) fn get(call: &Call<'_>) -> Result {
     call.needs_room(LEAST)?;
     let command: GetEvent = call.read()?;
     let hand_over = |event: &Pending| {
-        call.answer(command.response, event.bytes())?;
+        call.answer(command.response, event.response())?;
         event.count();
         Ok(())
     };

@@ -44,7 +44,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result {
     let context = Context::new(made, recipient, number)?;
     answer(command.response, &id.to_ne_bytes()).inspect_err(|_| context.discard(call.sleep))?;
     call.channel
-        .admit(member, None, || place.publish(id, context));
+        .admit(member, None, || place.publish(context));
     Ok(())
 }
 

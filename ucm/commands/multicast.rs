@@ -95,7 +95,7 @@ fn join_as(call: &Call<'_>, wish: &Wish) -> Result {
         leave_group(call, &context, &entered, &group);
         return Err(error);
     }
-    place.publish(number, group);
+    place.publish(group);
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 
 use core::mem::offset_of;
 
-use kernel::prelude::*;
+use kernel::{prelude::*, transmute::AsBytes};
 use kernel_ext::{
     bindings::{
         rdma_ucm_query_addr_resp, rdma_ucm_query_route_resp, RDMA_USER_CM_QUERY_ADDR,
@@ -36,7 +36,7 @@ pub(crate) fn query_route(call: &Call<'_>) -> Result {
     let found = route.answer();
     // Not while handlers wait: the program's memory may be slow.
     drop(quiet);
-    call.answer(command.response, found.bytes())
+    call.answer(command.response, &found)
 }
 
 /// A kind of question.
@@ -52,15 +52,6 @@ enum Found {
     Pair(Answer<rdma_ucm_query_addr_resp>),
     /// A list, with its beginning.
     List(KVec<u8>),
-}
-
-impl Found {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Pair(answer) => answer.bytes(),
-            Self::List(bytes) => bytes,
-        }
-    }
 }
 
 /// The kinds by number.
@@ -82,7 +73,10 @@ pub(crate) fn query(call: &Call<'_>) -> Result {
     let (route, quiet) = calls.route(call.sleep);
     let found = method(call, &route)?;
     drop(quiet);
-    call.answer(command.response, found.bytes())
+    match found {
+        Found::Pair(answer) => call.answer(command.response, &answer),
+        Found::List(bytes) => call.answer_bytes(command.response, &bytes),
+    }
 }
 
 fn addresses(call: &Call<'_>, route: &Route<'_>) -> Result<Found> {
@@ -119,7 +113,7 @@ fn paths(call: &Call<'_>, route: &Route<'_>) -> Result<Found> {
     let told = room.min(count as usize);
     let mut bytes = list(count, PATH_SIZE.saturating_mul(told))?;
     for path in paths {
-        bytes.extend_from_slice(path.bytes(), GFP_KERNEL)?;
+        bytes.extend_from_slice(path.as_bytes(), GFP_KERNEL)?;
     }
     Ok(Found::List(bytes))
 }
