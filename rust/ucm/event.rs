@@ -156,7 +156,6 @@ impl Response {
     pub fn kind(&self) -> u32 {
         self.0.event
     }
-
 }
 
 // SAFETY: The structure was zeroed, and has no padding: what was written to it since then are integers and arrays, and structures of

@@ -43,8 +43,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result {
     let made = Id::create(recipient.clone(), command.ps, qp_type, call.sleep)?;
     let context = Context::new(made, recipient, number)?;
     answer(command.response, &id.to_ne_bytes()).inspect_err(|_| context.discard(call.sleep))?;
-    call.channel
-        .admit(member, None, || place.publish(context));
+    call.channel.admit(member, None, || place.publish(context));
     Ok(())
 }
 

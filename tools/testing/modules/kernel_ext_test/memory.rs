@@ -29,8 +29,13 @@ pub(super) fn test(may_sleep: &MaySleep) -> Result {
 
 /// The type of the kernel crate's function for allocating, which `rust/helpers/slab.c` defines: a kernel where it has another one does
 /// not compile this.
-const _: unsafe extern "C" fn(*const c_void, usize, c_ulong, bindings::gfp_t, c_int) -> *mut c_void =
-    bindings::krealloc_node_align;
+const _: unsafe extern "C" fn(
+    *const c_void,
+    usize,
+    c_ulong,
+    bindings::gfp_t,
+    c_int,
+) -> *mut c_void = bindings::krealloc_node_align;
 
 /// Memory is allocated, resized and freed by `rust/helpers/slab.c`: it keeps its bytes, is zeroed where that is asked for, and has the
 /// alignment of its type.
@@ -42,7 +47,10 @@ fn allocations() -> Result {
     for number in 0..5000u32 {
         bytes.push(number as u8, GFP_KERNEL)?;
     }
-    check!(bytes.iter().zip(0u32..).all(|(byte, number)| *byte == number as u8));
+    check!(bytes
+        .iter()
+        .zip(0u32..)
+        .all(|(byte, number)| *byte == number as u8));
     let zeros: KVec<u8> = zeroed(3000, GFP_KERNEL)?;
     check!(zeros.len() == 3000 && zeros.iter().all(|byte| *byte == 0));
     let aligned = KBox::new(Aligned([1, 2, 3]), GFP_KERNEL)?;
