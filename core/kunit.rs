@@ -93,6 +93,7 @@ impl ProviderData for Driver {
     type Srq = ();
     type Mr = ();
     type Mw = ();
+    type Counter = ();
 }
 
 #[vtable]

@@ -55,6 +55,7 @@ impl ProviderData for Driver {
     type Srq = ();
     type Mr = ();
     type Mw = ();
+    type Counter = ();
 }
 
 #[vtable]

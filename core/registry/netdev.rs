@@ -126,6 +126,7 @@ mod tests {
         type Srq = ();
         type Mr = ();
         type Mw = ();
+        type Counter = ();
     }
 
     #[vtable]

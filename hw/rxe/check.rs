@@ -5,7 +5,7 @@
 
 use crate::backlog::{Origin, Waiting};
 use crate::buffer::{Arrived, Buffer, Head};
-use crate::counters::Counter;
+use crate::counters::{Counter, Counters};
 use crate::device::Rxe;
 use crate::icrc::{is_intact, Prefixes};
 use crate::packet::Incoming;
@@ -18,18 +18,19 @@ use roce::opcode::Opcode;
 use roce::state::Service;
 use roce::wire::{Bth, Packet, MAX_HEADERS};
 
-/// Validates and counts a packet for a QP of a service and a partition.
+/// Validates a packet for a QP of a service and a partition, and counts it, unless it is for a multicast group.
 #[inline]
 pub(crate) fn accept<Q: Send + Sync>(
     rxe: &Rxe<Q>,
+    counters: &Counters,
     (service, partition): (Service, Partition),
     packet: Waiting,
     prefixes: &mut Prefixes,
 ) -> Option<Incoming> {
     let Waiting { skb, origin } = packet;
     let incoming = match origin {
-        Origin::Wire { vlan_id } => count(rxe, parse(skb, vlan_id, Some(prefixes))?),
-        Origin::Own => count(rxe, parse(without_ip_header(skb)?, None, None)?),
+        Origin::Wire { vlan_id } => count(counters, parse(skb, vlan_id, Some(prefixes))?),
+        Origin::Own => count(counters, parse(without_ip_header(skb)?, None, None)?),
         Origin::Group { vlan_id } => parse(skb, vlan_id, None)?,
     };
     let group = matches!(origin, Origin::Group { .. });
@@ -48,14 +49,13 @@ pub(crate) fn accept_for_group<Q: Send + Sync>(
     if !is_for_many(incoming.destination()) {
         return None;
     }
-    let incoming = count(rxe, incoming);
+    let incoming = count(rxe.counters.own(), incoming);
     is_of(Service::Ud, incoming.packet().bth()).then_some(incoming)
 }
 
-fn count<Q: Send + Sync>(rxe: &Rxe<Q>, incoming: Incoming) -> Incoming {
-    rxe.counters.add(Counter::ReceivedPackets, 1);
-    rxe.counters
-        .add(Counter::ReceivedBytes, incoming.length() as u64);
+fn count(counters: &Counters, incoming: Incoming) -> Incoming {
+    counters.add(Counter::ReceivedPackets, 1);
+    counters.add(Counter::ReceivedBytes, incoming.length() as u64);
     incoming
 }
 
@@ -150,7 +150,7 @@ fn takes_notification<Q: Send + Sync>(rxe: &Rxe<Q>, service: Service, bth: &Bth)
 #[cold]
 pub(crate) fn ignore_notification<Q: Send + Sync>(rxe: &Rxe<Q>, bth: &Bth) {
     if bth.opcode == Opcode::Cnp {
-        rxe.counters.add(Counter::CnpIgnored, 1);
+        rxe.counters.own().add(Counter::CnpIgnored, 1);
     }
 }
 

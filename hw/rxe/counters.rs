@@ -2,10 +2,21 @@
 
 //! Hardware counters of a port: `ports/1/hw_counters/` and `rdma statistic`.
 //!
+//! A queue pair counts for its port, or for a counter that it is bound to (`rdma statistic qp`), which has the same values. It has a
+//! reference to one or the other, so that counting is the same.
+//!
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `PortCounters::bound` | the counters that queue pairs are bound to, and what those have counted that are gone | any, interrupts off | nothing |
+//!
 //! The names and their order are those of the C driver, because scripts read them, and then those that other drivers have.
 
+use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
+use rdma::MaySleep;
 
 macro_rules! counters {
     ($($(#[$meta:meta])* $variant:ident = $name:literal,)*) => {
@@ -71,7 +82,7 @@ counters! {
 /// Number of counters.
 pub(crate) const COUNT: usize = NAMES.len();
 
-/// The counters of one port; may be used in any context.
+/// Counters of a port, or of queue pairs; may be used in any context.
 #[derive(Default)]
 pub(crate) struct Counters([AtomicU64; COUNT]);
 
@@ -95,5 +106,94 @@ impl Counters {
     /// All values, in the order of [`NAMES`].
     pub(crate) fn values(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().map(|value| value.load(Ordering::Relaxed))
+    }
+}
+
+/// What queue pairs have counted that are bound to counters.
+#[derive(Default)]
+struct Bound {
+    /// The counters with their numbers.
+    live: KVec<(NonZeroU32, Arc<Counters>)>,
+    /// The sums of those that are gone.
+    gone: Counters,
+    /// The number of the last one.
+    last: u32,
+}
+
+impl Bound {
+    /// A number that no counter has, not one that was freed a short time ago.
+    fn free_number(&mut self) -> NonZeroU32 {
+        loop {
+            self.last = self.last.wrapping_add(1);
+            let number = NonZeroU32::new(self.last);
+            let unused = |number: &_| self.live.iter().all(|(used, _)| used != number);
+            if let Some(number) = number.filter(unused) {
+                return number;
+            }
+        }
+    }
+}
+
+/// All counters of a port.
+#[pin_data]
+pub(crate) struct PortCounters {
+    /// What is not counted for a counter that queue pairs are bound to.
+    own: Arc<Counters>,
+    #[pin]
+    bound: SpinLockIrq<Bound>,
+}
+
+impl PortCounters {
+    /// Counters with the value 0.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            own: Arc::new(Counters::default(), GFP_KERNEL)?,
+            bound <- new_spinlock_irq!(Bound::default(), "rxe_counters::bound"),
+        })
+    }
+
+    /// What is not counted for a counter that queue pairs are bound to: the port's own, in the sense of the core, which adds the rest.
+    #[inline]
+    pub(crate) fn own(&self) -> &Arc<Counters> {
+        &self.own
+    }
+
+    /// Adds counters for queue pairs. Returns their number, too.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn add(&self, _sleep: &MaySleep) -> Result<(NonZeroU32, Arc<Counters>)> {
+        let new = Arc::new(Counters::default(), GFP_KERNEL)?;
+        let mut bound = self.bound.lock();
+        let number = bound.free_number();
+        bound.live.push((number, new.clone()), GFP_ATOMIC)?;
+        Ok((number, new))
+    }
+
+    /// Removes counters that no queue pair is bound to any more. The port has counted what they have.
+    pub(crate) fn remove(&self, number: u32) {
+        let mut bound = self.bound.lock();
+        let nth = bound.live.iter().position(|(it, _)| it.get() == number);
+        let Some(Ok((_, counters))) = nth.map(|nth| bound.live.remove(nth)) else {
+            return;
+        };
+        for (sum, value) in bound.gone.0.iter_mut().zip(counters.values()) {
+            *sum.get_mut() = sum.get_mut().wrapping_add(value);
+        }
+        drop(bound);
+        drop(counters);
+    }
+
+    /// What the port has counted, for whatever counter. Any context.
+    pub(crate) fn total(&self, counter: Counter) -> u64 {
+        let bound = self.bound.lock();
+        let all = bound.live.iter().map(|(_, counters)| &**counters);
+        let all = Iterator::chain(all, [&bound.gone, &*self.own]);
+        all.fold(0, |sum, counters| sum.wrapping_add(counters.get(counter)))
     }
 }

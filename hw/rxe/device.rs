@@ -19,7 +19,7 @@ use roce::mtu::Mtu;
 use crate::addresses::Addresses;
 use crate::ah::{Ahs, Av};
 use crate::backlog::{Next, Origin, Waiting};
-use crate::counters::Counters;
+use crate::counters::PortCounters;
 use crate::ids::PORT;
 use crate::limits;
 use crate::mcast::{Groups, Member};
@@ -62,7 +62,8 @@ pub(crate) struct Rxe<Q: Send + Sync + 'static> {
     /// The P_Key table of the port.
     pub(crate) pkeys: Pkeys,
     /// Hardware counters of the port.
-    pub(crate) counters: Counters,
+    #[pin]
+    pub(crate) counters: PortCounters,
     /// Memory for packets that are sent in one buffer.
     pub(crate) pages: PacketPages,
     mtu: AtomicU8,
@@ -82,7 +83,7 @@ impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
         let prefetches = Prefetches::new()?;
         let pages = PacketPages::new()?;
         Arc::pin_init(
-            pin_init!(Self {
+            try_pin_init!(Self {
                 qps <- Table::new(limits::QP_NUMBERS),
                 old_qps,
                 srqs <- Table::new(limits::SRQ_NUMBERS),
@@ -93,7 +94,7 @@ impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
                 ahs <- Ahs::new(),
                 addresses <- Addresses::new(),
                 pkeys: Pkeys::new(),
-                counters: Counters::default(),
+                counters <- PortCounters::new(),
                 pages,
                 mtu: AtomicU8::new(mtu_of(ndev) as u8),
                 keeps_routes: AtomicBool::new(true),

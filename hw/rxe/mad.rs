@@ -5,7 +5,7 @@
 
 use rdma::abi::mad::{Mad, MadResult};
 
-use crate::counters::{Counter, Counters};
+use crate::counters::{Counter, PortCounters};
 use crate::ids::PORT;
 
 /// `IB_MGMT_CLASS_PERF_MGMT`.
@@ -45,7 +45,7 @@ impl Attribute<'_> {
 
 /// Processes the MAD `input`.
 pub(crate) fn process(
-    counters: &Counters,
+    counters: &PortCounters,
     port_num: u32,
     input: &Mad,
     output: &mut Mad,
@@ -80,15 +80,15 @@ pub(crate) fn process(
 }
 
 /// Counters of fixed width saturate (16.1.3.5).
-fn port_counters(counters: &Counters, attribute: &mut Attribute<'_>) {
-    let downed = u8::try_from(counters.get(Counter::LinkDowned)).unwrap_or(u8::MAX);
+fn port_counters(counters: &PortCounters, attribute: &mut Attribute<'_>) {
+    let downed = u8::try_from(counters.total(Counter::LinkDowned)).unwrap_or(u8::MAX);
     attribute.put(7, &[downed]);
 }
 
 /// Data is counted in four-byte words.
-fn port_counters_ext(counters: &Counters, attribute: &mut Attribute<'_>) {
-    let words = |counter| (counters.get(counter) >> 2).to_be_bytes();
-    let packets = |counter| counters.get(counter).to_be_bytes();
+fn port_counters_ext(counters: &PortCounters, attribute: &mut Attribute<'_>) {
+    let words = |counter| (counters.total(counter) >> 2).to_be_bytes();
+    let packets = |counter| counters.total(counter).to_be_bytes();
     attribute.put(8, &words(Counter::SentBytes));
     attribute.put(16, &words(Counter::ReceivedBytes));
     attribute.put(24, &packets(Counter::SentPackets));

@@ -94,7 +94,7 @@ impl Listener for NetdevEvents {
             Event::ChangeMtu => dev.rxe.set_mtu_of(ndev),
             // The core dispatches the port event.
             Event::Down | Event::Change if state_of(ndev) == PortState::Down => {
-                dev.rxe.counters.add(Counter::LinkDowned, 1);
+                dev.rxe.counters.own().add(Counter::LinkDowned, 1);
             }
             _ => {}
         }

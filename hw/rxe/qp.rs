@@ -41,6 +41,7 @@ mod types;
 mod wakeup;
 
 use crate::backlog::{Next, Waiting};
+use crate::counters::Counters;
 use crate::device::Rxe;
 use crate::doorbell::{Doorbell, MAX_DELAY};
 use crate::flight::Waiter;
@@ -266,6 +267,14 @@ impl Qp {
         work::cancel_sync::<Self, 0>(self, sleep);
         self.engine.lock().reset(self);
         Ok(())
+    }
+
+    /// Lets the QP count for other counters than before, which do not change by it any more. Process context.
+    pub(crate) fn count_for(&self, counters: Arc<Counters>) {
+        let mut engine = self.engine.lock();
+        let before = core::mem::replace(&mut engine.queues.counters, counters);
+        drop(engine);
+        drop(before);
     }
 
     /// Drops the routes that the QPs of a device have cached, and will not cache any more: its net device goes, and the namespace is

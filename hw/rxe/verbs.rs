@@ -14,6 +14,7 @@ use rdma::abi::mad::{Mad, MadInfo, MadResult};
 use rdma::abi::port::{
     self, LinkLayer, PhysState, PortAttr, PortImmutable, PortModify, PortModifyMask, PortState,
 };
+use rdma::provider::counter::{self, NewCounter};
 use rdma::provider::dmabuf::Dmabuf;
 use rdma::provider::object::{Base, Pd};
 use rdma::provider::odp::OdpUmem;
@@ -52,7 +53,7 @@ use rdma::{
     Umem, Vma, WcSink,
 };
 
-use crate::counters::{self, Counter};
+use crate::counters::{self, Counter, Counters};
 use crate::device::Rxe;
 use crate::ids::{PdId, PORT};
 use crate::limits;
@@ -182,6 +183,7 @@ impl ProviderData for Driver {
     type Srq = Arc<crate::srq::Srq>;
     type Mr = Arc<mr::Mr>;
     type Mw = Arc<crate::mw::Mw>;
+    type Counter = Arc<Counters>;
 }
 
 #[vtable]
@@ -314,7 +316,7 @@ impl Provider for Driver {
         if port::state_of(&ndev) == PortState::Active {
             dev.dispatch_event(DeviceEvent::PortActive, PORT);
         } else {
-            dev.rxe.counters.add(Counter::LinkDowned, 1);
+            dev.rxe.counters.own().add(Counter::LinkDowned, 1);
             dev.dispatch_event(DeviceEvent::PortErr, PORT);
         }
         Ok(())
@@ -332,7 +334,7 @@ impl Provider for Driver {
         _ctx: &MaySleep,
     ) -> Result<Option<usize>> {
         check_port(port_num)?;
-        stats.set_all(dev.rxe.counters.values());
+        stats.set_all(dev.rxe.counters.own().values());
         Ok(None)
     }
 
@@ -515,6 +517,40 @@ impl Provider for Driver {
         let dev = qp.base().device();
         let ndev = dev.netdev(PORT, ctx);
         dev.rxe.groups.detach(gid, qp.data(), ndev.as_deref(), ctx)
+    }
+
+    // Counters that queue pairs are bound to.
+
+    fn counter_alloc(
+        dev: &Device<Self>,
+        port_num: u32,
+        ctx: &MaySleep,
+    ) -> Result<NewCounter<Self::Counter>> {
+        check_port(port_num)?;
+        let (number, data) = dev.rxe.counters.add(ctx)?;
+        Ok(NewCounter { number, data })
+    }
+
+    fn counter_dealloc(counter: &counter::Counter<Self>, _ctx: &MaySleep) {
+        let counter = counter.base();
+        counter.device().rxe.counters.remove(counter.number());
+    }
+
+    fn counter_bind_qp(counter: &counter::Counter<Self>, qp: &Qp<Self>, _ctx: &MaySleep) {
+        qp.data().count_for(counter.data().clone());
+    }
+
+    fn counter_unbind_qp(qp: &Qp<Self>, _ctx: &MaySleep) {
+        let dev = qp.base().device();
+        qp.data().count_for(dev.rxe.counters.own().clone());
+    }
+
+    fn counter_update_stats(
+        counter: &counter::Counter<Self>,
+        stats: &mut HwStats<'_>,
+        _ctx: &MaySleep,
+    ) {
+        stats.set_all(counter.data().values());
     }
 
     // Shared receive queues.

@@ -4,6 +4,7 @@
 //! their arguments. C header: `include/rdma/ib_verbs.h`.
 
 pub mod ah;
+pub mod counter;
 pub mod cq;
 pub mod data;
 pub mod device;

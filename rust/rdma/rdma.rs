@@ -56,6 +56,7 @@ pub use abi::{
 pub use kernel_ext::context::MaySleep;
 pub use provider::{
     ah::{Ah, AhAttr, AhBase, OwnedAhAttr},
+    counter::{Counter, NewCounter},
     cq::{Cq, CqBase, CqHandle, CqInitAttr},
     data::ProviderData,
     device::{Device, DeviceRef},

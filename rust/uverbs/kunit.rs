@@ -45,6 +45,7 @@ impl<M: TestModule> ProviderData for Driver<M> {
     type Srq = ();
     type Mr = ();
     type Mw = ();
+    type Counter = ();
 }
 
 #[vtable]

@@ -76,7 +76,7 @@ impl QpOps<'_> {
         self.set_ecn(Ecn::NOT_CAPABLE);
         self.send(built, None);
         self.set_ecn(Ecn::CAPABLE);
-        self.qp.rxe.counters.add(Counter::CnpSent, 1);
+        self.queues.counters.add(Counter::CnpSent, 1);
     }
 
     fn set_ecn(&mut self, ecn: Ecn) {
@@ -126,20 +126,20 @@ impl Engine {
     }
 
     /// Notes whether a packet was marked, if it comes from the peer.
-    pub(super) fn note_packet(&mut self, qp: &Qp, incoming: &Incoming) {
+    pub(super) fn note_packet(&mut self, incoming: &Incoming) {
         let (source, destination) = (incoming.source(), incoming.destination());
         let path = self.queues.path.as_ref();
         if path.is_some_and(|path| path.is_from_peer(source, destination)) {
-            self.note_marks(qp, incoming.traffic_class(), 1);
+            self.note_marks(incoming.traffic_class(), 1);
         }
     }
 
     /// Notes packets from the peer with this traffic class, which has the marks.
-    pub(super) fn note_marks(&mut self, qp: &Qp, traffic_class: u8, packets: u64) {
+    pub(super) fn note_marks(&mut self, traffic_class: u8, packets: u64) {
         if !Ecn::is_marked(traffic_class) || packets == 0 {
             return;
         }
-        qp.rxe.counters.add(Counter::EcnMarked, packets);
+        self.queues.counters.add(Counter::EcnMarked, packets);
         if let Some(congestion) = &mut self.queues.congestion {
             congestion.marked(Time::from_ns(now_ns()));
         }
@@ -147,7 +147,7 @@ impl Engine {
 
     /// Handles a congestion notification of the peer.
     #[cold]
-    pub(super) fn take_notification(&mut self, qp: &Qp) {
+    pub(super) fn take_notification(&mut self) {
         let connected = self.responder.state().receives();
         let congestion = self.queues.congestion.as_mut().filter(|_| connected);
         let heeded =
@@ -156,6 +156,6 @@ impl Engine {
             true => Counter::CnpHandled,
             false => Counter::CnpIgnored,
         };
-        qp.rxe.counters.add(counter, 1);
+        self.queues.counters.add(counter, 1);
     }
 }

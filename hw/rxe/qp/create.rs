@@ -259,7 +259,8 @@ impl Qp {
         } = queues;
         let send_limits = *send.limits();
         let congestion = congestion::of(parts.service)?;
-        let engine = Engine::init(send, recv, congestion);
+        let counters = parts.rxe.counters.own().clone();
+        let engine = Engine::init(send, recv, congestion, counters);
         let flight = Flight::new()?;
         // Memory first: passing the whole initializer to the allocating functions would copy it on each call.
         let qp = UniqueArc::new_uninit(GFP_KERNEL)?;

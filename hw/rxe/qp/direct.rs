@@ -26,12 +26,11 @@ use roce::state::Received;
 /// must be sent instead. Packets for an unknown QP are counted as sent and lost.
 pub(super) fn hand_over(
     qp: &Qp,
-    path: &Path,
+    (path, counters): (&Path, &Counters),
     run: &PacketRun,
     source: &Source<'_>,
     next: &mut Next,
 ) -> bool {
-    let counters = &qp.rxe.counters;
     let guard = rcu::read_lock();
     let Some(peer) = qp.rxe.qps.get(run.packet().bth().dest_qpn.get(), &guard) else {
         count_sent(counters, path, run);
@@ -79,6 +78,12 @@ impl Engine {
         check::suits(&qp.rxe, qp.service, self.queues.partition, packets)
     }
 
+    fn count_received(&self, packets: u64, bytes: u64) {
+        let counters = &self.queues.counters;
+        counters.add(Counter::ReceivedPackets, packets);
+        counters.add(Counter::ReceivedBytes, bytes);
+    }
+
     /// Handles a run of packets of a direct copy, which have the headers of `path`.
     fn take_copy(
         &mut self,
@@ -87,9 +92,8 @@ impl Engine {
         run: &PacketRun,
         source: &Source<'_>,
     ) -> Received {
-        let counters = &qp.rxe.counters;
-        counters.add(Counter::ReceivedPackets, run.count().into());
-        counters.add(Counter::ReceivedBytes, path.bytes_of(run));
+        let packets = u64::from(run.count());
+        self.count_received(packets, path.bytes_of(run));
         let own = self.queues.path.as_ref();
         let from_peer = own.is_some_and(|own| own.is_reverse_of(path));
         if !from_peer || !self.takes(qp, run) {
@@ -107,11 +111,7 @@ impl Engine {
         let received = self.take_run(qp, run, payload, arrival);
         if received == Received::Absent {
             // They are counted when they arrive as packets.
-            counters.add(
-                Counter::ReceivedPackets,
-                u64::from(run.count()).wrapping_neg(),
-            );
-            counters.add(Counter::ReceivedBytes, path.bytes_of(run).wrapping_neg());
+            self.count_received(packets.wrapping_neg(), path.bytes_of(run).wrapping_neg());
         }
         received
     }

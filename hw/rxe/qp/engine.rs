@@ -11,10 +11,12 @@ use super::types::{Engine, Held, Qp, Queues, Receiver, Slots};
 use crate::backlog::{Origin, Taken};
 use crate::buffer::{Arrived, Buffer, PayloadOffsets};
 use crate::check;
+use crate::counters::Counters;
 use crate::limits;
 use crate::packet::{Arrival, Incoming, Payload};
 use core::sync::atomic::Ordering;
 use kernel::prelude::*;
+use kernel::sync::Arc;
 use kernel_ext::timer::now_ns;
 use rdma::QpState;
 use roce::congestion::Congestion;
@@ -71,12 +73,13 @@ impl Engine {
         send: SendQueue,
         recv: RecvQueue,
         congestion: Option<KBox<Congestion>>,
+        counters: Arc<Counters>,
     ) -> impl Init<Self> {
         let shared = recv.is_shared();
         init!(Self {
             requester: Requester::new(),
             responder: Responder::new(shared, Slots::new()),
-            queues <- Queues::init(send, recv, congestion),
+            queues <- Queues::init(send, recv, congestion, counters),
             taken: Taken::none(),
             held: None,
             dead: false,
@@ -246,12 +249,13 @@ impl Engine {
                     let Queues {
                         partition,
                         prefixes,
+                        counters,
                         ..
                     } = &mut self.queues;
-                    let accepted =
-                        check::accept(&qp.rxe, (qp.service, *partition), packet, prefixes);
+                    let taken = (qp.service, *partition);
+                    let accepted = check::accept(&qp.rxe, counters, taken, packet, prefixes);
                     if let (Some(incoming), Some(_)) = (&accepted, &self.queues.congestion) {
-                        self.note_packet(qp, incoming);
+                        self.note_packet(incoming);
                     }
                     accepted
                 }
@@ -316,7 +320,7 @@ impl Engine {
         } else if opcode.is_request() {
             responder.receive(packet, payload, &mut ops)
         } else {
-            self.take_notification(qp);
+            self.take_notification();
             Received::Done
         };
         self.settle(qp);
@@ -395,7 +399,7 @@ impl Engine {
             let new = (PacketRun::of(&packet), PayloadOffsets::new(start, &packet));
             if let Some((run, offsets)) = gathered.replace(new) {
                 if self.take_gathered(qp, &buffer, &run, &offsets, from_peer) == Received::Absent {
-                    self.count_arrived(qp, &buffer, arrived, from_peer);
+                    self.count_arrived(&buffer, arrived, from_peer);
                     let counted = counted.max(index.saturating_add(1));
                     self.held = Some(Held::Buffer {
                         buffer,
@@ -407,7 +411,7 @@ impl Engine {
             }
             next = index;
         }
-        self.count_arrived(qp, &buffer, arrived, from_peer);
+        self.count_arrived(&buffer, arrived, from_peer);
         let received = match gathered {
             Some((run, offsets)) => self.take_gathered(qp, &buffer, &run, &offsets, from_peer),
             None => Received::Done,
@@ -425,11 +429,11 @@ impl Engine {
         count.saturating_sub(first).max(1) as u32
     }
 
-    fn count_arrived(&mut self, qp: &Qp, buffer: &Buffer, arrived: Arrived, from_peer: bool) {
+    fn count_arrived(&mut self, buffer: &Buffer, arrived: Arrived, from_peer: bool) {
         if self.queues.congestion.is_some() && from_peer {
-            self.note_marks(qp, buffer.traffic_class(), arrived.packets());
+            self.note_marks(buffer.traffic_class(), arrived.packets());
         }
-        arrived.count(&qp.rxe.counters);
+        arrived.count(&self.queues.counters);
     }
 
     fn take_gathered(

@@ -8,6 +8,7 @@ use super::send_queue::SendQueue;
 use super::types::{Qp, Queues};
 use crate::ah::Av;
 use crate::backlog::Next;
+use crate::counters::Counters;
 use crate::icrc::Prefixes;
 use crate::packet::Arrival;
 use crate::path::Path;
@@ -55,6 +56,7 @@ impl Queues {
         send: SendQueue,
         recv: RecvQueue,
         congestion: Option<KBox<Congestion>>,
+        counters: Arc<Counters>,
     ) -> impl Init<Self> {
         init!(Self {
             send,
@@ -63,6 +65,7 @@ impl Queues {
             datagram_path: None,
             prefixes: Prefixes::default(),
             congestion,
+            counters,
             access: Access::empty(),
             partition: Partition::Entry(0),
             moved: None,
@@ -136,20 +139,26 @@ impl QpOps<'_> {
     ///
     /// If that fails, it is lost, as on the wire.
     pub(super) fn send(&mut self, packet: tx::Packet, av: Option<Arc<Av>>) {
+        let Queues {
+            path,
+            datagram_path,
+            next,
+            counters,
+            ..
+        } = &mut *self.queues;
         let path = match av {
-            None => self.queues.path.as_mut(),
+            None => path.as_mut(),
             Some(av) => {
-                let known = matches!(&self.queues.datagram_path, Some(path) if path.is_to(&av));
+                let known = matches!(datagram_path, Some(path) if path.is_to(&av));
                 if !known {
-                    self.queues.datagram_path = Some(Path::for_datagrams(av, self.qp.number()));
+                    *datagram_path = Some(Path::for_datagrams(av, self.qp.number()));
                 }
-                self.queues.datagram_path.as_mut()
+                datagram_path.as_mut()
             }
         };
         if let Some(path) = path {
             let Qp { rxe, flight, .. } = self.qp;
-            let next = &mut self.queues.next;
-            packet.send(path, flight, &rxe.counters, |qpn, skb| {
+            packet.send(path, flight, counters, |qpn, skb| {
                 rxe.loop_back(qpn, skb, next);
             });
         }

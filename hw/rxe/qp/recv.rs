@@ -61,7 +61,12 @@ impl QpOps<'_> {
     /// Copies a response to the memory of a peer on the same device; returns whether it did.
     fn copy_response(&mut self, run: &PacketRun, data: Option<&RegionPart<'_, Region>>) -> bool {
         let copies = self.queues.copies();
-        let Queues { path, next, .. } = &mut *self.queues;
+        let Queues {
+            path,
+            next,
+            counters,
+            ..
+        } = &mut *self.queues;
         let Some(path) = path.as_ref().filter(|_| copies) else {
             return false;
         };
@@ -73,7 +78,7 @@ impl QpOps<'_> {
                 return false;
             }
         }
-        direct::hand_over(self.qp, path, run, &source, next)
+        direct::hand_over(self.qp, (path, counters), run, &source, next)
     }
 
     /// The memory range of a remote request, if access to it is allowed.
@@ -360,6 +365,6 @@ impl<'p> RecvOps for QpOps<'p> {
     }
 
     fn count(&mut self, counter: Counter) {
-        self.qp.count(counter);
+        self.queues.count(self.qp, counter);
     }
 }

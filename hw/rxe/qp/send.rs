@@ -130,7 +130,11 @@ impl QpOps<'_> {
         let qp = self.qp;
         let copies = self.queues.copies();
         let Queues {
-            send, path, next, ..
+            send,
+            path,
+            next,
+            counters,
+            ..
         } = &mut *self.queues;
         let Some(path) = path.as_ref().filter(|_| copies) else {
             return Ok(false);
@@ -140,7 +144,7 @@ impl QpOps<'_> {
         let part = (offset, run.payload_len());
         let source = source_of(qp, wqe, send.data(index), part, &guard);
         match source.map_err(TransmitError::Fault)? {
-            Some(source) => Ok(direct::hand_over(qp, path, run, &source, next)),
+            Some(source) => Ok(direct::hand_over(qp, (path, counters), run, &source, next)),
             None => Ok(false),
         }
     }
@@ -371,7 +375,7 @@ impl<'p> SendOps for QpOps<'p> {
     }
 
     fn count(&mut self, counter: Counter) {
-        self.qp.count(counter);
+        self.queues.count(self.qp, counter);
     }
 }
 
@@ -389,9 +393,11 @@ impl Qp {
         let window = self.rxe.mws.invalidate(key, self.pd, self.binder);
         window.unwrap_or_else(|| self.rxe.mrs.invalidate(key, self.pd))
     }
+}
 
+impl Queues {
     /// Updates the hardware counters.
-    pub(super) fn count(&self, counter: Counter) {
+    pub(super) fn count(&self, qp: &Qp, counter: Counter) {
         use counters::Counter as C;
         let counter = match counter {
             Counter::DuplicateRequest => C::DuplicateRequest,
@@ -405,8 +411,8 @@ impl Qp {
             Counter::SendErr => C::SendError,
             Counter::RdmaSend => C::RdmaSends,
             Counter::RdmaRecv => C::RdmaReceives,
-            Counter::QkeyViolation => return self.rxe.count_qkey_violation(),
+            Counter::QkeyViolation => return qp.rxe.count_qkey_violation(),
         };
-        self.rxe.counters.add(counter, 1);
+        self.counters.add(counter, 1);
     }
 }

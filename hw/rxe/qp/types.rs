@@ -10,6 +10,7 @@ use super::send_queue::SendQueue;
 use super::wakeup::Scheduled;
 use crate::backlog::{Backlog, Next, Taken};
 use crate::buffer::Buffer;
+use crate::counters::Counters;
 use crate::cq::Cq;
 use crate::device::Rxe;
 use crate::doorbell::Deferred;
@@ -192,6 +193,8 @@ pub(crate) struct Queues {
     pub(super) prefixes: Prefixes,
     /// Congestion control, if it is enabled.
     pub(super) congestion: Option<KBox<Congestion>>,
+    /// What the QP counts for: its port, or the counter that it is bound to.
+    pub(super) counters: Arc<Counters>,
     /// Access flags of the peer: `qp_access_flags`.
     pub(super) access: Access,
     /// The P_Keys of packets that the QP takes and sends.

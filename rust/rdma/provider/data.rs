@@ -24,4 +24,6 @@ pub trait ProviderData: Sized + Send + Sync + 'static {
     type Mr: Send + Sync + 'static;
     /// The driver's data of an MW.
     type Mw: Send + Sync + 'static;
+    /// The driver's data of a counter that QPs are bound to.
+    type Counter: Send + Sync + 'static;
 }

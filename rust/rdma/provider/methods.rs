@@ -23,6 +23,7 @@ use crate::{
     },
     provider::{
         ah::{Ah, AhAttr, AhBase},
+        counter::{Counter, NewCounter},
         cq::{Cq, CqBase, CqHandle, CqInitAttr},
         data::ProviderData,
         device::DeviceModify,
@@ -344,6 +345,38 @@ pub trait Provider: ProviderData {
 
     /// Detaches a QP from a multicast group.
     fn detach_mcast(qp: &Qp<Self>, gid: Gid, lid: u16, sleep: &MaySleep) -> Result {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    // Counters that QPs are bound to, with the values of `PORT_STATS`.
+
+    /// Creates a counter of a port for QPs. With this method a driver has the others of counters too, and `get_hw_stats`, which
+    /// leaves out what QPs count for a counter.
+    fn counter_alloc(
+        dev: &Device<Self>,
+        port_num: u32,
+        sleep: &MaySleep,
+    ) -> Result<NewCounter<Self::Counter>> {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// Releases a counter, which no QP is bound to.
+    fn counter_dealloc(counter: &Counter<Self>, sleep: &MaySleep) {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// Lets a QP count for `counter` instead of its port.
+    fn counter_bind_qp(counter: &Counter<Self>, qp: &Qp<Self>, sleep: &MaySleep) {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// Lets a QP count for its port again. After it returns, the counter does not change by the QP.
+    fn counter_unbind_qp(qp: &Qp<Self>, sleep: &MaySleep) {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// Updates the values of a counter.
+    fn counter_update_stats(counter: &Counter<Self>, stats: &mut HwStats<'_>, sleep: &MaySleep) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 

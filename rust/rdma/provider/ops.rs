@@ -11,6 +11,8 @@
 //!   destroyed while the method runs, and not used after it was destroyed.
 //! * Pointers to attributes are valid, and the method has exclusive access to them.
 //! * `udata` is null for a client in the kernel, else the driver's part of a command.
+//! * A counter was allocated and zeroed with the size in the table. Its lock is held while a QP is bound to it or unbound, and while
+//!   its values are updated. Its first binding is its create method, and its values are updated only after one.
 //! * Methods whose entry point makes a [`MaySleep`](crate::MaySleep) token are called in process context.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
@@ -20,8 +22,9 @@ use core::{marker::PhantomData, ptr, ptr::NonNull};
 use kernel::{ffi::c_int, prelude::*};
 use rdma_bindings::ib_device_ops;
 
-use crate::{Ah, Cq, Mw, Pd, Provider, Qp, Srq, Ucontext};
+use crate::{provider::counter::Counter, Ah, Cq, Mw, Pd, Provider, Qp, Srq, Ucontext};
 
+mod counter;
 mod device;
 mod memory;
 mod queue;
@@ -121,6 +124,12 @@ impl<P: Provider> ProviderOps<P> {
         attach_mcast: entry!(HAS_ATTACH_MCAST, Self::attach_mcast),
         detach_mcast: entry!(HAS_DETACH_MCAST, Self::detach_mcast),
 
+        counter_alloc_stats: entry!(HAS_COUNTER_ALLOC, Self::counter_alloc_stats),
+        counter_bind_qp: entry!(HAS_COUNTER_ALLOC, Self::counter_bind_qp),
+        counter_unbind_qp: entry!(HAS_COUNTER_ALLOC, Self::counter_unbind_qp),
+        counter_update_stats: entry!(HAS_COUNTER_ALLOC, Self::counter_update_stats),
+        counter_dealloc: entry!(HAS_COUNTER_ALLOC, Self::counter_dealloc),
+
         create_srq: entry!(HAS_CREATE_SRQ, Self::create_srq),
         modify_srq: entry!(HAS_MODIFY_SRQ, Self::modify_srq),
         query_srq: entry!(HAS_QUERY_SRQ, Self::query_srq),
@@ -145,6 +154,7 @@ impl<P: Provider> ProviderOps<P> {
         size_ib_qp: Qp::<P>::SIZE,
         size_ib_srq: Srq::<P>::SIZE,
         size_ib_ucontext: Ucontext::<P>::SIZE,
+        size_rdma_counter: Counter::<P>::SIZE,
         ..pin_init::zeroed()
     };
 }

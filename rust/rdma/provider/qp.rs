@@ -5,7 +5,7 @@
 //! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::{prelude::*, sync::Arc};
-use rdma_bindings::{self as bindings, ib_qp, ib_qp_attr, ib_qp_init_attr};
+use rdma_bindings::{self as bindings, ib_qp, ib_qp_attr, ib_qp_init_attr, rdma_counter};
 
 use crate::{
     abi::{
@@ -74,6 +74,14 @@ impl<P: ProviderData> Base<ib_qp, P> {
     pub fn set_qp_num(&self, qp_num: u32) {
         // SAFETY: By the type invariants the QP is valid; any value is valid.
         unsafe { (&raw mut (*self.as_raw()).qp_num).write_volatile(qp_num) };
+    }
+
+    /// Sets the counter that the QP is bound to, or none.
+    #[inline]
+    pub(crate) fn set_counter(&self, counter: Option<&Base<rdma_counter, P>>) {
+        let counter = counter.map_or(core::ptr::null_mut(), Base::as_raw);
+        // SAFETY: By the type invariants the QP is valid, and the core reads the pointer by single loads.
+        unsafe { (&raw mut (*self.as_raw()).counter).write_volatile(counter) };
     }
 
     /// The identity of the QP in completions. Valid after the number is set.

@@ -14,18 +14,14 @@ use rdma_bindings::{
     rdma_hw_stats,
 };
 
-use super::{errno, no_handler, ProviderOps};
+use super::{counter::alloc_stats, errno, no_handler, ProviderOps};
 use crate::{
     abi::{
         gid::GidAttr,
         mad::{Mad, MadInfo},
         port::PortModifyMask,
     },
-    provider::{
-        device::DeviceModify,
-        stats::{HwStats, StatDesc},
-        sysfs::Bounded,
-    },
+    provider::{device::DeviceModify, stats::HwStats, sysfs::Bounded},
     Device, MaySleep, Pd, Provider, Ucontext, Udata, Vma,
 };
 
@@ -295,15 +291,7 @@ impl<P: Provider> ProviderOps<P> {
         _dev: *mut ib_device,
         _port_num: u32,
     ) -> *mut rdma_hw_stats {
-        const LIFESPAN: usize = bindings::RDMA_HW_STATS_DEFAULT_LIFESPAN as usize;
-        // SAFETY: The descriptions are constant, and `len` is their number.
-        unsafe {
-            bindings::rdma_alloc_hw_stats_struct(
-                StatDesc::as_raw(P::PORT_STATS),
-                P::PORT_STATS.len() as c_int,
-                LIFESPAN,
-            )
-        }
+        alloc_stats::<P>()
     }
 
     /// The C entry point of [`Provider::get_hw_stats`].

@@ -34,6 +34,7 @@ macro_rules! provider {
             type Srq = ();
             type Mr = ();
             type Mw = ();
+            type Counter = ();
         }
 
         #[vtable]
