@@ -8,11 +8,16 @@
 //!
 //! | lock | protects | taken in | inside |
 //! |---|---|---|---|
-//! | `Cq::state` | the producer's side of the user ring, or the kernel ring; whether the CQ is armed | any, interrupts off | nothing |
+//! | `Cq::state` | the producer's side of the user ring, or the kernel ring; whether the CQ is armed; its moderation | any, interrupts off | nothing |
+//!
+//! A CQ with [`Moderation`] that is armed for the next completion calls its handler when enough completions were added since it was
+//! armed, or by its timer, a time after the first of them; and at once for one with an error. An event that a peer has solicited for
+//! a CQ that is armed for such is not held back.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
+use kernel_ext::timer::{impl_has_timer, now_ns, OnTimer, Timer};
 use rdma::{
     abi::wc::WcStatus,
     provider::{
@@ -37,6 +42,36 @@ enum Armed {
     Solicited,
     /// For any completion.
     Next,
+}
+
+/// How long the call of the handler is held back.
+#[derive(Clone, Copy)]
+struct Moderation {
+    /// Until there are so many completions.
+    count: u32,
+    /// But no longer than that after the first one.
+    period_ns: u64,
+}
+
+impl Moderation {
+    /// `None` where nothing is held back: for a single completion, or for no time.
+    fn new(count: u16, period_us: u16) -> Option<Self> {
+        let moderates = count > 1 && period_us > 0;
+        moderates.then_some(Self {
+            count: count.into(),
+            period_ns: u64::from(period_us).saturating_mul(1000),
+        })
+    }
+}
+
+/// When the handler is to be called for a completion.
+enum Due {
+    /// It is not: the CQ is not armed for it, or the timer calls it.
+    No,
+    /// Now.
+    Now,
+    /// In so many nanoseconds, if not earlier.
+    Within(u64),
 }
 
 enum Ring {
@@ -80,12 +115,11 @@ impl KernelRing {
 }
 
 impl Ring {
-    fn push(&mut self, wc: &Wc) -> Result<(), Overflow> {
+    fn push(&mut self, wc: &Wc) -> Result<(), Full> {
         match self {
             Self::User(ring) => ring.push(&user_bytes(wc)),
             Self::Kernel(ring) => ring.push(wc),
         }
-        .map_err(|_| Overflow)
     }
 
     fn capacity(&self) -> u32 {
@@ -116,12 +150,39 @@ struct State {
     /// For user space that polls by a uverbs command.
     numbers: Option<QpNumbers>,
     armed: Armed,
+    moderation: Option<Moderation>,
+    /// When the handler is to be called for what moderation holds back.
+    due_at: u64,
     /// Completions since it was armed.
     since_armed: u32,
     /// Consecutive doorbells that found completions, since the CQ was armed.
     busy_doorbells: u32,
     /// A completion was lost, and the consumer was notified.
     overrun: bool,
+}
+
+impl State {
+    /// When the handler is to be called, now that a completion was added.
+    fn due(&self, status: WcStatus, solicited: bool) -> Due {
+        let failed = status != WcStatus::Success;
+        match (self.armed, self.moderation) {
+            (Armed::No, _) => Due::No,
+            (Armed::Solicited, _) if solicited || failed => Due::Now,
+            (Armed::Solicited, _) => Due::No,
+            (Armed::Next, None) => Due::Now,
+            (Armed::Next, Some(_)) if failed => Due::Now,
+            (Armed::Next, Some(moderation)) if self.since_armed >= moderation.count => Due::Now,
+            (Armed::Next, Some(moderation)) if self.since_armed == 1 => {
+                Due::Within(moderation.period_ns)
+            }
+            (Armed::Next, Some(_)) => Due::No,
+        }
+    }
+
+    /// Whether completions were held back.
+    fn holds_back(&self) -> bool {
+        self.armed == Armed::Next && self.since_armed > 0
+    }
 }
 
 /// Completions that a consumer has not polled yet.
@@ -157,6 +218,29 @@ pub(crate) struct Cq {
     /// Taken in any context; nothing is locked inside.
     #[pin]
     state: SpinLockIrq<State>,
+    /// Calls the handler for completions that moderation has held back.
+    #[pin]
+    timer: Timer<Self>,
+}
+
+impl_has_timer! { impl HasTimer<0> for Cq { self.timer } }
+
+impl OnTimer for Cq {
+    fn expired(this: Arc<Self>) {
+        let mut state = this.state.lock();
+        if !state.holds_back() {
+            return;
+        }
+        let due_at = state.due_at;
+        if now_ns() < due_at {
+            // It was armed for completions that were told earlier, by their number.
+            drop(state);
+            return Timer::arm(&this, due_at);
+        }
+        state.armed = Armed::No;
+        drop(state);
+        this.handle.notify();
+    }
 }
 
 impl Cq {
@@ -171,6 +255,8 @@ impl Cq {
             ring,
             numbers,
             armed: Armed::No,
+            moderation: None,
+            due_at: 0,
             since_armed: if has_channel { 0 } else { POLLING_COMPLETIONS },
             busy_doorbells: 0,
             overrun: false,
@@ -181,6 +267,7 @@ impl Cq {
                 vector,
                 doorbells <- Doorbells::new(),
                 state <- new_spinlock_irq!(state, "Cq::state"),
+                timer <- Timer::new(),
             }),
             GFP_KERNEL,
         )
@@ -257,12 +344,12 @@ impl Cq {
     /// Adds a completion. Any context.
     ///
     /// `solicited`: the sender has requested a solicited event. If the CQ is armed for such a completion, its handler
-    /// is scheduled.
+    /// is scheduled, at once or by moderation.
     ///
     /// # Errors
     ///
     /// [`Overflow`]: nothing was added. The first time, the CQ raises `IB_EVENT_CQ_ERR`.
-    pub(crate) fn push(&self, wc: &Wc, solicited: bool) -> Result<(), Overflow> {
+    pub(crate) fn push(self: &Arc<Self>, wc: &Wc, solicited: bool) -> Result<(), Overflow> {
         let mut state = self.state.lock();
         if state.ring.push(wc).is_err() {
             let first = !core::mem::replace(&mut state.overrun, true);
@@ -273,17 +360,39 @@ impl Cq {
             return Err(Overflow);
         }
         state.since_armed = state.since_armed.saturating_add(1);
-        let wanted = match state.armed {
-            Armed::No => false,
-            Armed::Solicited => solicited || wc.status != WcStatus::Success,
-            Armed::Next => true,
-        };
-        if wanted {
+        match state.due(wc.status, solicited) {
+            Due::No => {}
+            Due::Now => {
+                state.armed = Armed::No;
+                drop(state);
+                self.handle.notify();
+            }
+            Due::Within(period) => {
+                let due_at = now_ns().saturating_add(period);
+                state.due_at = due_at;
+                drop(state);
+                Timer::arm(self, due_at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the moderation: the handler is called for `count` completions, or `period_us` microseconds after the first one. A count
+    /// of 0 or 1 or a period of 0 means at once. What is held back, and would not be any more, is told now.
+    pub(crate) fn moderate(&self, count: u16, period_us: u16) {
+        let mut state = self.state.lock();
+        state.moderation = Moderation::new(count, period_us);
+        let least = state.moderation.map_or(1, |moderation| moderation.count);
+        if state.holds_back() && state.since_armed >= least {
             state.armed = Armed::No;
             drop(state);
             self.handle.notify();
         }
-        Ok(())
+    }
+
+    /// Stops the timer for good: no QP uses the CQ any more.
+    pub(crate) fn destroy(self: &Arc<Self>, sleep: &MaySleep) {
+        Timer::shut_down(self, sleep);
     }
 
     /// Moves the oldest completions to `sink`, up to its capacity: for a kernel consumer, or for user space that polls
@@ -312,7 +421,10 @@ impl Cq {
         // The program is going to sleep.
         self.doorbells.run_all();
         let mut state = self.state.lock();
-        state.since_armed = 0;
+        if state.armed != Armed::Next {
+            // Completions that are held back stay so.
+            state.since_armed = 0;
+        }
         state.busy_doorbells = 0;
         if flags.contains(NotifyFlags::NEXT_COMP) {
             state.armed = Armed::Next;

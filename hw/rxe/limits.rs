@@ -156,6 +156,8 @@ pub(crate) fn describe(attr: &mut DeviceAttr) {
     attr.max_fast_reg_page_list_len = MAX_FAST_REG_PAGES;
     attr.max_pkeys = MAX_PKEYS;
     attr.local_ca_ack_delay = LOCAL_CA_ACK_DELAY;
+    attr.cq_caps.max_cq_moderation_count = u16::MAX;
+    attr.cq_caps.max_cq_moderation_period = u16::MAX;
 }
 
 /// Fills in the attributes for on-demand paging.

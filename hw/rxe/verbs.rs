@@ -445,8 +445,14 @@ impl Provider for Driver {
         respond_mmap(udata, info)
     }
 
-    fn destroy_cq(_cq: &Cq<Self>, _ctx: &MaySleep) -> Result {
+    fn modify_cq(cq: &Cq<Self>, count: u16, period_us: u16, _ctx: &MaySleep) -> Result {
+        cq.data().moderate(count, period_us);
+        Ok(())
+    }
+
+    fn destroy_cq(cq: &Cq<Self>, ctx: &MaySleep) -> Result {
         // The core rejects this while QPs use the CQ. The ring is freed with its last reference.
+        cq.data().destroy(ctx);
         Ok(())
     }
 

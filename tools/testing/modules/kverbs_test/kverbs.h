@@ -65,6 +65,7 @@ void kv_test_srq(struct kv *kv);
 void kv_test_ah(struct kv *kv);
 void kv_test_qp(struct kv *kv);
 void kv_test_cq(struct kv *kv);
+void kv_test_moderation(struct kv *kv);
 void kv_test_memory(struct kv *kv);
 void kv_test_packing(struct kv *kv);
 void kv_test_rules(struct kv *kv);

@@ -43,6 +43,7 @@ static int __init kverbs_init(void)
 		kv_test_states(&kv);
 		kv_test_objects(&kv);
 		kv_test_cq(&kv);
+		kv_test_moderation(&kv);
 		kv_test_qp(&kv);
 		kv_test_srq(&kv);
 		kv_test_ah(&kv);
