@@ -202,10 +202,12 @@ const BUSY_DOORBELLS: u32 = 16;
 /// A consumer that has not armed the CQ for this many completions polls without notifications.
 const POLLING_COMPLETIONS: u32 = 4096;
 
-/// The CQ was full: a completion is lost, and the work queue that it belongs to must go to the error state (IBTA vol.
-/// 1, 11.6.3.1).
+/// The CQ was full: a completion is lost, and the QP that it belongs to must go to the error state (IBTA vol. 1, 11.6.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Overflow;
+pub(crate) struct Overflow {
+    /// It is the first one of the CQ: all QPs that use it must.
+    pub(crate) first: bool,
+}
 
 /// The driver's data of a completion queue.
 #[pin_data]
@@ -357,7 +359,7 @@ impl Cq {
             if first {
                 self.handle.raise(CqEvent::Err);
             }
-            return Err(Overflow);
+            return Err(Overflow { first });
         }
         state.since_armed = state.since_armed.saturating_add(1);
         match state.due(wc.status, solicited) {

@@ -21,7 +21,7 @@ use crate::mw::BinderId;
 use crate::ring::{Consumer, Mappings, MmapInfo, UserCommand};
 use crate::srq::Srq;
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicBool, AtomicU32};
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, UniqueArc};
 use kernel::workqueue::new_work;
@@ -282,6 +282,7 @@ impl Qp {
                 state: AtomicU32::new(QpState::Reset.as_raw()),
                 outstanding_sends: AtomicU32::new(0),
                 outstanding_recvs: AtomicU32::new(0),
+                cq_overrun: AtomicBool::new(false),
                 groups: AtomicU32::new(0),
                 deferred_doorbell: Deferred::new(),
                 scheduled: Scheduled::new(),

@@ -473,7 +473,8 @@ impl Engine {
 
     /// Runs requester and responder; returns whether there is more to do at once.
     pub(super) fn run(&mut self, qp: &Qp) -> bool {
-        if self.queues.recv.is_broken() && !matches!(qp.state(), QpState::Reset | QpState::Err) {
+        let broken = self.queues.recv.is_broken() || qp.take_cq_overrun();
+        if broken && !matches!(qp.state(), QpState::Reset | QpState::Err) {
             qp.events.raise(rdma::QpEvent::Fatal);
             self.fail(qp);
         }

@@ -222,13 +222,10 @@ impl<'p> RecvOps for QpOps<'p> {
         if !failed {
             self.describe(&mut wc, &completion);
         }
-        if self
-            .qp
-            .recv_cq
-            .push(&wc, completion.solicited || failed)
-            .is_err()
-        {
-            self.queues.overflowed = true;
+        let qp = self.qp;
+        let pushed = qp.recv_cq.push(&wc, completion.solicited || failed);
+        if let Err(overflow) = pushed {
+            self.queues.lost(qp, &qp.recv_cq, overflow);
         }
     }
 

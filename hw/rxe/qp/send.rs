@@ -8,6 +8,7 @@ use super::send_queue::SendQueue;
 use super::types::{Qp, Queues};
 use crate::ah::Av;
 use crate::counters;
+use crate::cq::{Cq, Overflow};
 use crate::ids::PdId;
 use crate::limits;
 use crate::mr::MrError;
@@ -361,8 +362,9 @@ impl<'p> SendOps for QpOps<'p> {
         let mut wc = Wc::new(self.qp.id, wqe.wr_id, status, wc_opcode(completion.opcode));
         wc.byte_len = completion.byte_len;
         let failed = completion.status != WcStatus::Success;
-        if self.qp.send_cq.push(&wc, failed).is_err() {
-            self.queues.overflowed = true;
+        let qp = self.qp;
+        if let Err(overflow) = qp.send_cq.push(&wc, failed) {
+            self.queues.lost(qp, &qp.send_cq, overflow);
         }
     }
 
@@ -396,6 +398,15 @@ impl Qp {
 }
 
 impl Queues {
+    /// Notes that a completion is lost.
+    #[cold]
+    pub(super) fn lost(&mut self, qp: &Qp, cq: &Arc<Cq>, overflow: Overflow) {
+        self.overflowed = true;
+        if overflow.first {
+            qp.fail_users_of(cq);
+        }
+    }
+
     /// Updates the hardware counters.
     pub(super) fn count(&self, qp: &Qp, counter: Counter) {
         use counters::Counter as C;

@@ -24,7 +24,7 @@ use crate::path::Path;
 use crate::pkeys::Partition;
 use crate::segments::Batch;
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 use kernel::workqueue::{self, impl_has_work, Work};
@@ -63,6 +63,8 @@ pub(crate) struct Qp {
     pub(super) state: AtomicU32,
     pub(super) outstanding_sends: AtomicU32,
     pub(super) outstanding_recvs: AtomicU32,
+    /// Whether a CQ of the QP has overrun, and the engine has not seen that.
+    pub(super) cq_overrun: AtomicBool,
     /// Number of multicast groups that it is attached to.
     pub(super) groups: AtomicU32,
     pub(super) flight: Arc<Flight<Qp>>,
@@ -138,6 +140,22 @@ impl Qp {
                 Self::schedule(&qp);
             }
         }
+    }
+
+    /// Lets all QPs of the device that use a CQ go to the error state: it has overrun. Any context.
+    pub(super) fn fail_users_of(&self, cq: &Arc<Cq>) {
+        for (_, qp) in self.rxe.qps.iter() {
+            if Arc::ptr_eq(&qp.send_cq, cq) || Arc::ptr_eq(&qp.recv_cq, cq) {
+                qp.cq_overrun.store(true, Ordering::Release);
+                Self::schedule(&qp);
+            }
+        }
+    }
+
+    /// Whether a CQ of the QP has overrun since the last call.
+    #[inline]
+    pub(super) fn take_cq_overrun(&self) -> bool {
+        self.cq_overrun.load(Ordering::Relaxed) && self.cq_overrun.swap(false, Ordering::Acquire)
     }
 
     pub(super) fn fixed(&self) -> Fixed {
