@@ -194,6 +194,12 @@ fn is_connected(kind: u32) -> bool {
     )
 }
 
+/// Whether connections through a port may have an alternate path.
+fn migrates(device: &Device, port: u32) -> bool {
+    let flags = device.attrs().device_cap_flags;
+    device.is_ib(port) || (device.is_roce(port) && flags & c::IB_DEVICE_AUTO_PATH_MIG as u64 != 0)
+}
+
 /// A modification of a queue pair; `udata` is set if user space requests it.
 struct Change<'a> {
     qp: &'a Qp,
@@ -236,7 +242,8 @@ impl Change<'_> {
         )
     }
 
-    /// Completes the alternate path, if there is one: it is only supported on InfiniBand ports.
+    /// Completes the alternate path, if there is one, like the primary one. It is supported on InfiniBand ports, and on RoCE ports of
+    /// devices that say that they migrate.
     fn with_alternate(&self, attr: &mut QpChange<'_>) -> Result {
         let device = self.qp.device();
         ah::with_source(
@@ -244,10 +251,15 @@ impl Change<'_> {
             attr,
             |attr| attr.vector(Path::Alternate),
             |attr| {
+                let port = self.port(attr);
                 if let Some(alternate) = attr.vector(Path::Alternate) {
-                    let alternate = alternate.raw().port_num;
-                    if !device.is_ib(alternate) || !device.is_ib(self.port(attr)) {
+                    let other = alternate.raw().port_num;
+                    if ![port, other].iter().all(|&port| migrates(device, port)) {
                         return Err(EINVAL);
+                    }
+                    let over_ethernet = alternate.raw().type_ == c::RDMA_AH_ATTR_TYPE_ROCE;
+                    if over_ethernet && self.udata.is_some() {
+                        ah::resolve(alternate, self.sleep)?;
                     }
                 }
                 self.complete(attr)

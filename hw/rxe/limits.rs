@@ -114,7 +114,8 @@ pub(crate) fn describe(attr: &mut DeviceAttr) {
     attr.vendor_id = VENDOR_ID;
     attr.max_mr_size = u64::MAX;
     attr.page_size_cap = 0xffff_f000;
-    attr.device_cap_flags = (cap::IB_DEVICE_BAD_PKEY_CNTR
+    attr.device_cap_flags = (cap::IB_DEVICE_AUTO_PATH_MIG
+        | cap::IB_DEVICE_BAD_PKEY_CNTR
         | cap::IB_DEVICE_BAD_QKEY_CNTR
         | cap::IB_DEVICE_CHANGE_PHY_PORT
         | cap::IB_DEVICE_UD_AV_PORT_ENFORCE

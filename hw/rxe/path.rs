@@ -20,11 +20,19 @@ use rdma::AhFields;
 use roce::congestion::Ecn;
 use roce::icrc::{self, Prefix};
 use roce::run::PacketRun;
+use roce::timer::AckTimeout;
 use roce::wire::Bth;
 
 /// The first source port (annex A17 of IBTA volume 1 does not define it; as the kernel's
 /// `IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`).
 const FIRST_SOURCE_PORT: u16 = 0xc000;
+
+/// The addresses of a packet.
+#[derive(Clone, Copy)]
+pub(crate) struct Addresses {
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
+}
 
 /// The path of packets: an address vector and the route to it.
 pub(crate) struct Path {
@@ -40,6 +48,23 @@ pub(crate) struct Path {
     route: Option<Route>,
     /// The part of the ICRC of the last packet's headers, and the length of their payload.
     prefix: Cell<Option<(usize, Prefix)>>,
+}
+
+/// The path that a connection takes when it migrates.
+pub(crate) struct Alternate {
+    pub(crate) av: Arc<Av>,
+    /// The peer's queue pair.
+    pub(crate) dest_qpn: u32,
+    pub(crate) pkey_index: u16,
+    pub(crate) ack_timeout: AckTimeout,
+}
+
+impl Alternate {
+    /// As [`Path::is_from_peer`].
+    pub(crate) fn is_from_peer(&self, addresses: Addresses) -> bool {
+        addresses.destination == self.av.source_address()
+            && addresses.source == self.av.destination
+    }
 }
 
 /// The source port that spreads flows: from the flow label, or else from the numbers of both QPs, so that both
@@ -138,16 +163,19 @@ impl Path {
         Arc::ptr_eq(&self.av, av)
     }
 
-    /// Whether a packet between two addresses was sent from this path's destination to its source.
+    /// Whether a packet between these addresses was sent from this path's destination to its source.
     #[inline]
-    pub(crate) fn is_from_peer(&self, source: IpAddr, destination: IpAddr) -> bool {
-        destination == self.source && source == self.av.destination
+    pub(crate) fn is_from_peer(&self, addresses: Addresses) -> bool {
+        addresses.destination == self.source && addresses.source == self.av.destination
     }
 
-    /// Whether `other` is the path in the opposite direction.
+    /// The addresses of the packets that it sends.
     #[inline]
-    pub(crate) fn is_reverse_of(&self, other: &Self) -> bool {
-        other.av.destination == self.source && other.source == self.av.destination
+    pub(crate) fn addresses(&self) -> Addresses {
+        Addresses {
+            source: self.source,
+            destination: self.av.destination,
+        }
     }
 
     /// The type of its packets: `enum rdma_network_type`.

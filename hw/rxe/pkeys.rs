@@ -18,6 +18,8 @@ use crate::limits;
 pub(crate) enum Partition {
     /// Those that an entry of the table admits.
     Entry(u16),
+    /// Those that one of two entries admits: the paths of a connection that may migrate.
+    Either(u16, u16),
     /// Those that any entry admits: QP1 (10.9.4).
     Any,
 }
@@ -103,7 +105,9 @@ impl Pkeys {
     #[inline]
     pub(crate) fn sent_by(&self, partition: Partition) -> Pkey {
         match partition {
-            Partition::Entry(index) => self.get(index).unwrap_or_default(),
+            Partition::Entry(index) | Partition::Either(index, _) => {
+                self.get(index).unwrap_or_default()
+            }
             Partition::Any => self.get(0).unwrap_or_default(),
         }
     }
@@ -113,6 +117,9 @@ impl Pkeys {
     pub(crate) fn admits(&self, partition: Partition, pkey: Pkey) -> bool {
         match partition {
             Partition::Entry(index) => self.get(index).is_some_and(|own| own.admits(pkey)),
+            Partition::Either(one, other) => [one, other]
+                .iter()
+                .any(|&index| self.admits(Partition::Entry(index), pkey)),
             Partition::Any => self.index_of(pkey).is_some(),
         }
     }

@@ -31,6 +31,7 @@ mod create;
 mod direct;
 mod engine;
 mod faults;
+mod migration;
 mod ops;
 mod post;
 mod recv;
@@ -184,30 +185,37 @@ impl Qp {
             return Err(EOPNOTSUPP);
         }
         let mut attr = self.attr.lock();
-        let draining = self.engine.lock().requester.is_draining();
+        let engine = self.engine.lock();
+        let draining = engine.requester.is_draining();
+        let (migration, has_alternate) = engine.queues.migration();
+        drop(engine);
         let was = self.state();
         let next = attr::check(modify, self.qp_type, was, draining, self.has_srq)?;
         attr::check_pkeys(modify, &self.rxe.pkeys)?;
-        let av = attr::new_path(modify)?;
+        let wanted = attr::wanted_path(modify, &migration, has_alternate)?;
+        let dest_qpn = modify.dest_qp_num.unwrap_or(attr.dest_qpn());
+        let path = attr::new_path(modify)?.map(|av| Path::new(av, self.number(), dest_qpn));
+        let alternate = attr::new_alternate(modify, dest_qpn)?;
         let mut slots = engine::more_slots(modify.max_dest_rd_atomic)?;
-        attr.apply(modify);
-        let path = av.map(|av| Path::new(av, self.number(), attr.dest_qpn()));
-        if next == QpState::Reset && modify.state.is_some() {
-            *attr = Attr::new();
-        }
-        let attr = &*attr;
         if was == QpState::Sqe && next == QpState::Rts {
             self.flush_sends();
         }
         self.as_arc_borrow().drive(|engine, qp| {
+            engine.queues.tell_migration(&mut attr);
+            attr.apply(modify);
+            if next == QpState::Reset && modify.state.is_some() {
+                *attr = Attr::new();
+            }
             engine.queues.access = attr.access();
-            engine.queues.partition = attr.partition(qp.qp_type);
             if path.is_some() {
                 engine.queues.set_path(path);
             }
+            engine.change_migration(qp, alternate, wanted);
+            engine.queues.tell_migration(&mut attr);
+            engine.queues.set_partition(attr.partition(qp.qp_type));
             // The slots that are not needed any more are freed without the lock.
             slots = slots.take().map(|slots| engine.grow(slots));
-            engine.change_state(qp, was, modify.state, attr);
+            engine.change_state(qp, was, modify.state, &attr);
             Sends::Yes
         });
         Ok(())
@@ -225,9 +233,11 @@ impl Qp {
         init: &mut QpInitOut<'_>,
         _sleep: &MaySleep,
     ) -> Result {
-        let attr = self.attr.lock();
+        let mut attr = self.attr.lock();
+        let mut engine = self.engine.lock();
+        engine.queues.tell_migration(&mut attr);
         attr.answer(out);
-        let engine = self.engine.lock();
+        out.set_path_mig_state(migration::state_of(&engine.queues));
         out.set_state(self.state(), engine.requester.is_draining());
         let psns = (engine.responder.expected_psn(), engine.requester.next_psn());
         out.set_psns(psns.0.get(), psns.1.get());
@@ -342,7 +352,6 @@ impl Qp {
             engine.set_datagram_mtu(qp.rxe.mtu());
         }
         let sends = f(&mut engine, qp);
-        engine.set_pkey(qp);
         let sends = match sends {
             Sends::Yes => true,
             Sends::No => false,

@@ -17,7 +17,7 @@ import tempfile
 from .environment import KERNEL, OUT, REPO, in_root, paths
 from .relocations import leave_out_frame_addresses
 
-# The examples of the manual "RDMA Aware Networks Programming" (rc.c, mc.c, srq.c): not ours to give away.
+# The examples of the manual "RDMA Aware Networks Programming" (apm.c, mc.c, rc.c, srq.c): not ours to give away.
 MANUAL = pathlib.Path(os.environ.get("MANUAL") or REPO.parent / "shared/reference/seed-programs")
 
 ROOT_MODULES = ("virtio_blk", "ext4")
@@ -132,7 +132,7 @@ def programs() -> list[pathlib.Path]:
 def _copy_of_manual(target: pathlib.Path) -> list[pathlib.Path]:
     """The manual's examples, where the build root sees them. None where nobody has them."""
     target.mkdir(exist_ok=True)
-    sources = [source for name in ("rc", "mc", "srq") if (source := MANUAL / f"{name}.c").exists()]
+    sources = [source for name in ("apm", "mc", "rc", "srq") if (source := MANUAL / f"{name}.c").exists()]
     for source in sources:
         shutil.copy2(source, target)
     return sources

@@ -8,6 +8,7 @@
 use crate::ah::Av;
 use crate::ids::{GSI_QKEY, PORT};
 use crate::limits;
+use crate::path::Alternate;
 use crate::pkeys::{Partition, Pkeys};
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -16,6 +17,7 @@ use rdma::{
     provider::qp::QpAttrOut,
 };
 use rdma::{Access, AhFields, Mtu, QpModify, QpState, QpType};
+use roce::migration::{Migration, Wanted};
 use roce::pkey::Pkey;
 use roce::psn::Psn;
 use roce::state::{RecvAttr, RemoteAccess, SendAttr, Service};
@@ -39,7 +41,7 @@ pub(super) const WINDOW: u32 = 128;
 /// The maximum of a timeout code.
 const MAX_TIMEOUT: u8 = 31;
 
-/// The alternate path, which is stored but not used.
+/// The alternate path.
 #[derive(Clone, Copy)]
 struct AltPath {
     av: AhFields,
@@ -69,7 +71,6 @@ pub(crate) struct Attr {
     max_dest_rd_atomic: u8,
     min_rnr_timer: u8,
     alt_path: Option<AltPath>,
-    path_mig_state: Option<MigState>,
     dest_qp_num: u32,
 }
 
@@ -147,10 +148,12 @@ fn check_values(modify: &QpModify<'_>, qp_type: QpType) -> Result {
     require(modify.access.is_none_or(|access| {
         matches!(qp_type, QpType::Rc | QpType::Uc) && access.without(QP_ACCESS).is_empty()
     }))?;
-    if let Some(alt) = &modify.alt_path {
-        Av::new(&alt.av)?;
-        require(alt.port_num == PORT && alt.timeout <= MAX_TIMEOUT)?;
-    }
+    require(
+        modify
+            .alt_path
+            .as_ref()
+            .is_none_or(|alt| alt.port_num == PORT && alt.timeout <= MAX_TIMEOUT),
+    )?;
     let in_range = at_most(modify.timeout, MAX_TIMEOUT)
         && at_most(modify.min_rnr_timer, MAX_TIMEOUT)
         && at_most(modify.retry_cnt, 7)
@@ -181,6 +184,44 @@ pub(crate) fn new_path(modify: &QpModify<'_>) -> Result<Option<Arc<Av>>> {
         return Ok(None);
     };
     Ok(Some(Av::new(attr)?))
+}
+
+/// The alternate path in the attributes, if they have one, to a queue pair of the peer.
+///
+/// # Errors
+///
+/// As for [`new_path`].
+pub(crate) fn new_alternate(modify: &QpModify<'_>, dest_qpn: u32) -> Result<Option<Alternate>> {
+    let Some(alt) = &modify.alt_path else {
+        return Ok(None);
+    };
+    Ok(Some(Alternate {
+        av: Av::new(&alt.av)?,
+        dest_qpn,
+        pkey_index: alt.pkey_index,
+        ack_timeout: ack_timeout(alt.timeout),
+    }))
+}
+
+/// The state of path migration in the attributes, if they have one. `has_alternate`: an alternate path was loaded before.
+///
+/// # Errors
+///
+/// `EINVAL` where the present state does not allow it, and for a state that needs an alternate path where there is none.
+pub(crate) fn wanted_path(
+    modify: &QpModify<'_>,
+    migration: &Migration,
+    has_alternate: bool,
+) -> Result<Option<Wanted>> {
+    let (wanted, needs_alternate) = match modify.path_mig_state {
+        None => return Ok(None),
+        Some(MigState::Migrated) => (Wanted::Migrated, false),
+        Some(MigState::Rearm) => (Wanted::Rearm, true),
+        Some(MigState::Armed) => return Err(EINVAL),
+    };
+    let has_alternate = has_alternate || modify.alt_path.is_some();
+    require(migration.allows(wanted) && (has_alternate || !needs_alternate))?;
+    Ok(Some(wanted))
 }
 
 /// The minimum ACK timeout, as a code: 4.2 ms. A software peer may need as long when its CPU is busy, and a shorter timeout would
@@ -215,7 +256,6 @@ impl Attr {
             max_dest_rd_atomic: 0,
             min_rnr_timer: 0,
             alt_path: None,
-            path_mig_state: None,
             dest_qp_num: 0,
         }
     }
@@ -246,7 +286,6 @@ impl Attr {
         set(&mut self.max_rd_atomic, modify.max_rd_atomic);
         set(&mut self.max_dest_rd_atomic, modify.max_dest_rd_atomic);
         set(&mut self.min_rnr_timer, modify.min_rnr_timer);
-        set(&mut self.path_mig_state, modify.path_mig_state.map(Some));
         set(&mut self.dest_qp_num, modify.dest_qp_num);
         if let Some(alt) = &modify.alt_path {
             self.alt_path = Some(AltPath {
@@ -256,6 +295,17 @@ impl Attr {
                 timeout: alt.timeout,
             });
         }
+    }
+
+    /// The alternate path is the primary one from now on.
+    pub(crate) fn take_alternate(&mut self) {
+        let Some(alt) = self.alt_path else {
+            return;
+        };
+        self.av = alt.av;
+        self.pkey_index = alt.pkey_index;
+        self.port_num = alt.port_num;
+        self.timeout = alt.timeout;
     }
 
     /// Whether the SQ_DRAINED event is raised.
@@ -343,7 +393,6 @@ impl Attr {
     /// Fills in the attributes for `query_qp`. The caller adds state and PSNs.
     pub(crate) fn answer(&self, out: &mut QpAttrOut<'_>) {
         out.set_path_mtu(self.path_mtu.unwrap_or(Mtu::B256));
-        out.set_path_mig_state(self.path_mig_state.unwrap_or(MigState::Migrated));
         out.set_qkey(self.qkey);
         out.set_dest_qp_num(self.dest_qp_num);
         out.set_access(self.access);

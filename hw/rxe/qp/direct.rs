@@ -75,7 +75,7 @@ impl Engine {
     /// Whether the packets of a run are of the QP's service and partition.
     fn takes(&self, qp: &Qp, run: &PacketRun) -> bool {
         let packets = (run.packet().bth(), run.count());
-        check::suits(&qp.rxe, qp.service, self.queues.partition, packets)
+        check::suits(&qp.rxe, qp.service, self.queues.admitted, packets)
     }
 
     fn count_received(&self, packets: u64, bytes: u64) {
@@ -94,9 +94,8 @@ impl Engine {
     ) -> Received {
         let packets = u64::from(run.count());
         self.count_received(packets, path.bytes_of(run));
-        let own = self.queues.path.as_ref();
-        let from_peer = own.is_some_and(|own| own.is_reverse_of(path));
-        if !from_peer || !self.takes(qp, run) {
+        let bth = run.packet().bth();
+        if !self.takes(qp, run) || !self.is_from_peer(qp, bth, path.addresses()) {
             return Received::Done;
         }
         let arrival = Arrival::Other {

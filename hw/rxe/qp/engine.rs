@@ -14,6 +14,7 @@ use crate::check;
 use crate::counters::Counters;
 use crate::limits;
 use crate::packet::{Arrival, Incoming, Payload};
+use crate::path::Addresses;
 use core::sync::atomic::Ordering;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -65,6 +66,14 @@ pub(super) fn more_slots(max_dest_rd_atomic: Option<u8>) -> Result<Option<Slots>
     };
     let least = RESOURCES.max(limit.into());
     slots(least.min(MOST)).map(Some)
+}
+
+/// The addresses of the packets in a buffer.
+fn addresses_of(buffer: &Buffer) -> Addresses {
+    Addresses {
+        source: buffer.source(),
+        destination: buffer.destination(),
+    }
 }
 
 impl Engine {
@@ -170,7 +179,7 @@ impl Engine {
 
     /// Sets the P_Key of packets, which is that of the table's entry at any time.
     #[inline]
-    pub(super) fn set_pkey(&mut self, qp: &Qp) {
+    fn set_pkey(&mut self, qp: &Qp) {
         let pkey = qp.rxe.pkeys.sent_by(self.queues.partition);
         self.requester.set_pkey(pkey);
         self.responder.set_pkey(pkey);
@@ -247,12 +256,12 @@ impl Engine {
                 } else {
                     received = received.wrapping_add(1);
                     let Queues {
-                        partition,
+                        admitted,
                         prefixes,
                         counters,
                         ..
                     } = &mut self.queues;
-                    let taken = (qp.service, *partition);
+                    let taken = (qp.service, *admitted);
                     let accepted = check::accept(&qp.rxe, counters, taken, packet, prefixes);
                     if let (Some(incoming), Some(_)) = (&accepted, &self.queues.congestion) {
                         self.note_packet(incoming);
@@ -291,14 +300,13 @@ impl Engine {
     /// Handles a packet, if it comes from the peer.
     fn receive(&mut self, qp: &Qp, incoming: &Incoming) -> Received {
         let connected = qp.service != Service::Ud;
-        if connected
-            && !self
-                .queues
-                .path
-                .as_ref()
-                .is_some_and(|path| path.is_from_peer(incoming.source(), incoming.destination()))
-        {
-            check::ignore_notification(&qp.rxe, incoming.packet().bth());
+        let bth = incoming.packet().bth();
+        let addresses = Addresses {
+            source: incoming.source(),
+            destination: incoming.destination(),
+        };
+        if connected && !self.is_from_peer(qp, bth, addresses) {
+            check::ignore_notification(&qp.rxe, bth);
             return Received::Done;
         }
         let arrival = Arrival::Packet(incoming);
@@ -364,11 +372,8 @@ impl Engine {
     /// Handles the packets of a GRO buffer from `first` on, if they come from the peer, in runs. The first `counted` ones were counted
     /// before. Returns the number of packets, at least 1.
     fn receive_buffer(&mut self, qp: &Qp, buffer: Buffer, first: usize, counted: usize) -> u32 {
-        let own = self.queues.path.as_ref();
         let count = buffer.count();
-        let from_peer =
-            own.is_some_and(|own| own.is_from_peer(buffer.source(), buffer.destination()));
-        let taken = (qp.service, self.queues.partition);
+        let taken = (qp.service, self.queues.admitted);
         let mut gathered: Option<(PacketRun, PayloadOffsets)> = None;
         let mut arrived = Arrived::after(counted);
         let mut next = first;
@@ -398,8 +403,8 @@ impl Engine {
             }
             let new = (PacketRun::of(&packet), PayloadOffsets::new(start, &packet));
             if let Some((run, offsets)) = gathered.replace(new) {
-                if self.take_gathered(qp, &buffer, &run, &offsets, from_peer) == Received::Absent {
-                    self.count_arrived(&buffer, arrived, from_peer);
+                if self.take_gathered(qp, &buffer, &run, &offsets) == Received::Absent {
+                    self.count_arrived(&buffer, arrived);
                     let counted = counted.max(index.saturating_add(1));
                     self.held = Some(Held::Buffer {
                         buffer,
@@ -411,9 +416,9 @@ impl Engine {
             }
             next = index;
         }
-        self.count_arrived(&buffer, arrived, from_peer);
+        self.count_arrived(&buffer, arrived);
         let received = match gathered {
-            Some((run, offsets)) => self.take_gathered(qp, &buffer, &run, &offsets, from_peer),
+            Some((run, offsets)) => self.take_gathered(qp, &buffer, &run, &offsets),
             None => Received::Done,
         };
         match received {
@@ -429,8 +434,11 @@ impl Engine {
         count.saturating_sub(first).max(1) as u32
     }
 
-    fn count_arrived(&mut self, buffer: &Buffer, arrived: Arrived, from_peer: bool) {
-        if self.queues.congestion.is_some() && from_peer {
+    fn count_arrived(&mut self, buffer: &Buffer, arrived: Arrived) {
+        let path = self.queues.path.as_ref();
+        if self.queues.congestion.is_some()
+            && path.is_some_and(|path| path.is_from_peer(addresses_of(buffer)))
+        {
             self.note_marks(buffer.traffic_class(), arrived.packets());
         }
         arrived.count(&self.queues.counters);
@@ -442,7 +450,6 @@ impl Engine {
         buffer: &Buffer,
         run: &PacketRun,
         offsets: &PayloadOffsets,
-        from_peer: bool,
     ) -> Received {
         let arrival = Arrival::Other {
             network_type: buffer.network_type(),
@@ -454,8 +461,9 @@ impl Engine {
             offset,
             len,
         };
-        if !from_peer {
-            check::ignore_notification(&qp.rxe, run.packet().bth());
+        let bth = run.packet().bth();
+        if !self.is_from_peer(qp, bth, addresses_of(buffer)) {
+            check::ignore_notification(&qp.rxe, bth);
             return Received::Done;
         }
         self.take_run(qp, run, payload, arrival)
@@ -483,6 +491,7 @@ impl Engine {
             true => BUDGET,
             false => WIRE_BUDGET,
         };
+        self.set_pkey(qp);
         self.begin(qp, now);
         let (requester, responder, mut ops) = self.split(qp, None);
         let answered = responder.run(budget, &mut ops);

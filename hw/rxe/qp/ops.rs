@@ -21,6 +21,7 @@ use kernel_ext::compat::module_param;
 use kernel_ext::room::Room;
 use rdma::Access;
 use roce::congestion::Congestion;
+use roce::migration::Migration;
 use roce::mtu::Mtu;
 use roce::run::{PacketRun, Slice};
 
@@ -62,12 +63,16 @@ impl Queues {
             send,
             recv,
             path: None,
+            alternate: None,
+            migration: Migration::new(),
+            took_alternate: false,
             datagram_path: None,
             prefixes: Prefixes::default(),
             congestion,
             counters,
             access: Access::empty(),
             partition: Partition::Entry(0),
+            admitted: Partition::Entry(0),
             moved: None,
             batch: None,
             sent: 0,
@@ -108,6 +113,9 @@ impl Queues {
         self.send.reset();
         self.recv.reset();
         self.path = None;
+        self.alternate = None;
+        self.migration = Migration::new();
+        self.took_alternate = false;
         self.datagram_path = None;
         self.moved = None;
         self.batch = None;

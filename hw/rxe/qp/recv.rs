@@ -361,6 +361,11 @@ impl<'p> RecvOps for QpOps<'p> {
         self.qp.raise(event);
     }
 
+    #[inline]
+    fn has_migrated(&self) -> bool {
+        self.queues.migration.has_migrated()
+    }
+
     fn count(&mut self, counter: Counter) {
         self.queues.count(self.qp, counter);
     }

@@ -20,6 +20,7 @@ use kernel_ext::room::Room;
 use rdma::provider::extent::Extent;
 use rdma::{Access, Wc};
 use roce::memory::{AccessError, SendOp, SendOps, SendWr, TransmitError};
+use roce::migration::PathAttr;
 use roce::mtu::Mtu;
 use roce::run::PacketRun;
 use roce::state::{Completion, Counter, QpEvent, State, WcOpcode, WcStatus};
@@ -374,6 +375,20 @@ impl<'p> SendOps for QpOps<'p> {
 
     fn event(&mut self, event: QpEvent) {
         self.qp.raise(event);
+    }
+
+    #[inline]
+    fn has_migrated(&self) -> bool {
+        self.queues.migration.has_migrated()
+    }
+
+    fn migrate(&mut self) -> Option<PathAttr> {
+        if !self.queues.migration.retries_exhausted() {
+            return None;
+        }
+        // The headers of its packets are those of the old path.
+        self.flush();
+        self.queues.take_alternate(self.qp)
     }
 
     fn count(&mut self, counter: Counter) {

@@ -20,7 +20,7 @@ use crate::ids::PdId;
 use crate::mr::Region;
 use crate::mw::BinderId;
 use crate::packet::Incoming;
-use crate::path::Path;
+use crate::path::{Alternate, Path};
 use crate::pkeys::Partition;
 use crate::segments::Batch;
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
@@ -35,6 +35,7 @@ use kernel_ext::work;
 use rdma::abi::qp::QpCap;
 use rdma::{Access, QpHandle, QpId, QpState, QpType};
 use roce::congestion::Congestion;
+use roce::migration::Migration;
 use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
 use roce::state::{Service, State};
@@ -122,6 +123,8 @@ impl Qp {
             E::AccessErr => rdma::QpEvent::AccessErr,
             E::ReqErr => rdma::QpEvent::ReqErr,
             E::LastWqeReached => rdma::QpEvent::LastWqeReached,
+            E::PathMigrated => rdma::QpEvent::PathMig,
+            E::PathMigrationErr => rdma::QpEvent::PathMigErr,
         });
     }
 
@@ -205,6 +208,12 @@ pub(crate) struct Queues {
     pub(super) recv: RecvQueue,
     /// The path of a connected QP.
     pub(super) path: Option<Path>,
+    /// The path that a connected QP takes when it migrates.
+    pub(super) alternate: Option<Alternate>,
+    /// The state of path migration.
+    pub(super) migration: Migration,
+    /// Whether the alternate path was taken since [`Attr`] was told.
+    pub(super) took_alternate: bool,
     /// The path of the last datagram.
     pub(super) datagram_path: Option<Path>,
     /// Parts of the ICRCs of received packets.
@@ -215,8 +224,10 @@ pub(crate) struct Queues {
     pub(super) counters: Arc<Counters>,
     /// Access flags of the peer: `qp_access_flags`.
     pub(super) access: Access,
-    /// The P_Keys of packets that the QP takes and sends.
+    /// The P_Key of packets that the QP sends on its path.
     pub(super) partition: Partition,
+    /// The P_Keys of packets that the QP takes: those of both paths, if it may migrate.
+    pub(super) admitted: Partition,
     /// The state that an engine has changed to by itself.
     pub(super) moved: Option<State>,
     /// Packets that are not sent yet: [`QpOps::flush`](super::ops::QpOps::flush) sends them. None when a run has ended.

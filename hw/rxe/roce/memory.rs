@@ -18,6 +18,7 @@
 //! * Memory may be absent for some time (on-demand paging). An engine that finds it so changes nothing: the driver passes
 //!   the packet again ([`Received::Absent`](crate::state::Received)), or runs the engine again, when the memory is present.
 
+use crate::migration::PathAttr;
 use crate::mtu::Mtu;
 use crate::opcode::Opcode;
 use crate::pkey::Pkey;
@@ -328,6 +329,19 @@ pub trait SendOps {
     /// An asynchronous event of the queue pair.
     fn event(&mut self, event: QpEvent);
 
+    /// Whether packets are sent with MigReq set: [`Migration::has_migrated`](crate::migration::Migration::has_migrated).
+    #[inline]
+    fn has_migrated(&self) -> bool {
+        true
+    }
+
+    /// The retries of a request are exhausted. Where the connection migrates, packets take its alternate path from now on, whose
+    /// attributes are the result; otherwise the request fails.
+    #[inline]
+    fn migrate(&mut self) -> Option<PathAttr> {
+        None
+    }
+
     /// Increments a counter.
     #[inline]
     fn count(&mut self, _counter: Counter) {}
@@ -477,6 +491,12 @@ pub trait RecvOps {
 
     /// An asynchronous event of the queue pair.
     fn event(&mut self, event: QpEvent);
+
+    /// As [`SendOps::has_migrated`].
+    #[inline]
+    fn has_migrated(&self) -> bool {
+        true
+    }
 
     /// Increments a counter.
     #[inline]

@@ -24,6 +24,8 @@ pub(crate) struct PacketSpec {
     /// Whether it is the last one of the message.
     pub(crate) ends: bool,
     pub(crate) ack_req: bool,
+    /// Whether MigReq is set.
+    pub(crate) migrated: bool,
 }
 
 /// A request packet, or a run of them, and the offset of its payload in the work request's data.
@@ -144,6 +146,7 @@ impl SendWr {
         }
         bth.solicited = self.solicited && opcode.completes_receive();
         bth.ack_req = spec.ack_req;
+        bth.migrated = spec.migrated;
         let left = self.length.saturating_sub(offset);
         let len = if has_payload {
             left.min(spec.count << attr.mtu.shift())

@@ -17,6 +17,7 @@
 //! request.
 
 use crate::memory::{SendOp, SendOps, SendWr, TransmitError};
+use crate::migration::PathAttr;
 use crate::mtu::Mtu;
 use crate::pkey::Pkey;
 use crate::position::{precedes, Cursor};
@@ -217,6 +218,13 @@ impl Requester {
     #[inline]
     pub fn set_pkey(&mut self, pkey: Pkey) {
         self.attr.pkey = pkey;
+    }
+
+    /// Packets take another path, on which the retries begin anew.
+    pub fn take_path(&mut self, path: PathAttr) {
+        self.attr.pkey = path.pkey;
+        self.attr.ack_timeout = path.ack_timeout;
+        self.refill_retries();
     }
 
     /// Sets whether packets are delayed. The acknowledge that a later packet requests may then come after the timeout, so each run of
@@ -445,6 +453,7 @@ impl Requester {
             count: in_run,
             ends,
             ack_req,
+            migrated: ops.has_migrated(),
         };
         let Some(Request { run, offset }) = wr.request(&self.attr, spec) else {
             return self.set_fault(WcStatus::LocQpOpErr);

@@ -64,13 +64,23 @@ impl Requester {
         self.wait = Wait::Nothing;
     }
 
-    /// Handles a loss: retries, if the retry counter allows (IBTA volume 1, 9.7.6.1).
+    /// Handles a loss: retries, if the retry counter allows (IBTA volume 1, 9.7.6.1), or else on the alternate path (17.2.8).
     pub(crate) fn retry<O: SendOps>(&mut self, ops: &mut O) {
         let Some(left) = self.retries_left.checked_sub(1) else {
+            return self.give_up(ops);
+        };
+        self.retries_left = left;
+        self.go_back(ops);
+    }
+
+    /// The retries on a path are exhausted: takes the alternate path, if there is one, or fails.
+    #[cold]
+    fn give_up<O: SendOps>(&mut self, ops: &mut O) {
+        let Some(path) = ops.migrate() else {
             ops.count(Counter::RetryExceeded);
             return self.fail(WcStatus::RetryExcErr, ops);
         };
-        self.retries_left = left;
+        self.take_path(path);
         self.go_back(ops);
     }
 

@@ -13,6 +13,7 @@
 //! * [`wire`]: reading and writing headers and packets; [`run`]: consecutive packets of a message as one;
 //! * [`icrc`]: the invariant CRC;
 //! * [`state`]: service, state and attributes of a queue pair; [`memory`]: interfaces to the driver;
+//! * [`migration`]: the states of a connection with an alternate path;
 //! * [`congestion`]: notifications of congestion, and the rate that they lead to;
 //! * [`requester`], with the completer as its other half, and [`responder`]: the two sides of a
 //!   queue pair.
@@ -31,6 +32,7 @@ mod cursor;
 mod header;
 pub mod icrc;
 pub mod memory;
+pub mod migration;
 pub mod mtu;
 pub mod opcode;
 pub mod pkey;

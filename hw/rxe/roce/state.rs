@@ -306,6 +306,10 @@ pub enum QpEvent {
     ReqErr,
     /// A queue pair with a shared receive queue will take no more receives from it.
     LastWqeReached,
+    /// Packets take the alternate path.
+    PathMigrated,
+    /// The peer's request to migrate does not fit the alternate path.
+    PathMigrationErr,
 }
 
 /// Counters, named after the C driver's `hw_counters`.

@@ -375,6 +375,7 @@ impl Side {
                 self.world.sent.push_back(Sent {
                     headers: *packet.headers(),
                     payload: vec![0; packet.payload_len() as usize],
+                    path: self.world.paths.current,
                     follows: false,
                 });
             }

@@ -7,17 +7,10 @@
 # timeout: 90
 . "$(dirname "$0")/lib.sh"
 
-# What rests on chance or on the rdma-core is left out, and so is what stock claims to have and ours does not, and what ours alone has
-# (Documentation/differences.md): AUTO_PATH_MIG (0x10), moderation of completion events.
+# What rests on chance or on the rdma-core is left out, and so is what ours alone has (Documentation/differences.md): moderation of
+# completion events.
 normal() {
-	without_moderation | awk '!/AUTO_PATH_MIG/' |
-		sed -E 's/^(\s*(node_guid|sys_image_guid):\s*).*/\1X/; s/(GID\[ *[0-9]+\]:\s*)fe80:.*(, RoCE)/\1fe80::X\2/' |
-		while IFS= read -r line; do
-			case $line in
-			*_cap_flags:*|*cap_flags_ex:*|*'Unknown flags: 0x1'*) without_known "$line" ;;
-			*) echo "$line" ;;
-			esac
-		done
+	without_moderation | sed -E 's/^(\s*(node_guid|sys_image_guid):\s*).*/\1X/; s/(GID\[ *[0-9]+\]:\s*)fe80:.*(, RoCE)/\1fe80::X\2/'
 }
 # Nor the empty lines around it.
 without_moderation() {
@@ -25,11 +18,6 @@ without_moderation() {
 		/cq moderation caps|max_cq_(count|period)/ { empty = 0; left_out = 1; next }
 		{ for (empty *= !left_out; empty > 0; empty--) print ""; left_out = 0; print }
 		END { for (; empty > 0; empty--) print "" }'
-}
-# A line with its number of flags, which has not that one.
-without_known() {
-	local flags=${1##*0x}
-	printf '%s0x%X\n' "${1%0x*}" $((0x$flags & ~0x10))
 }
 
 # eui64: the identifier that A's MAC address makes.
@@ -88,8 +76,6 @@ plain() { sed -E 's/^\s*//; s/:\s+/: /; /^$/d'; }
 hosts_up || exit
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
 as_recorded "$(dirname "$0")/devinfo-expected.txt" sections
-check_equal "paths that migrate are claimed by stock alone" "$(our_driver || echo AUTO_PATH_MIG)" \
-	"$(on A ibv_devinfo -v -d rxe0 | grep -o AUTO_PATH_MIG | xargs)"
 check_equal "moderation is there in ours alone" "$(our_driver && echo 65535 65535)" \
 	"$(on A ibv_devinfo -v -d rxe0 | awk '/max_cq_(count|period)/ { print $2 }' | xargs)"
 for name in node_guid sys_image_guid; do

@@ -3,7 +3,7 @@
  * What verbs look like on the wire, between the devices of hosts A and B: the headers of each operation, timers, credits, the fields of
  * an address, and what a queue pair makes of packets that its peer did not send. Runs on A, watches vethA, forges packets on both.
  *
- *   verbs_wire headers|rules|pkeys|credits DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B
+ *   verbs_wire headers|rules|pkeys|credits|migration DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B
  */
 #define _GNU_SOURCE
 #include "verbs.h"
@@ -111,7 +111,7 @@ struct packet {
 	long us;
 	uint8_t tos, ttl, opcode, flags, reserved, ack;
 	uint16_t sport, pkey;
-	uint32_t qpn, psn;
+	uint32_t source, qpn, psn;
 	int length;		/* behind the BTH, without the ICRC */
 	uint8_t body[600];
 };
@@ -177,7 +177,7 @@ static bool next_packet(struct packet *p)
 		*p = (struct packet){
 			.out = from.sll_pkttype == PACKET_OUTGOING, .icrc = icrc == icrc_of(data, length - 4),
 			.us = time->tv_sec % 100000 * 1000000 + time->tv_nsec / 1000, .tos = data[1], .ttl = data[8],
-			.sport = data[20] << 8 | data[21], .opcode = data[28], .flags = data[29], .pkey = data[30] << 8 | data[31], .reserved = data[32] | (data[36] & 0x7f),
+			.source = (uint32_t)data[12] << 24 | data[13] << 16 | data[14] << 8 | data[15], .sport = data[20] << 8 | data[21], .opcode = data[28], .flags = data[29], .pkey = data[30] << 8 | data[31], .reserved = data[32] | (data[36] & 0x7f),
 			.qpn = data[33] << 16 | data[34] << 8 | data[35], .ack = data[36] >> 7,
 			.psn = data[37] << 16 | data[38] << 8 | data[39], .length = length - 44,
 		};
@@ -194,8 +194,9 @@ static void forget(void)
 		;
 }
 
-/* A packet from one address to another with a right ICRC, and this P_Key. */
+/* A packet from one address to another with a right ICRC, this P_Key, and M set or not. */
 static uint16_t forged_pkey = 0xffff;
+static uint8_t forged_flags = 0x40;
 
 static void forge(const struct side *side, const char *source, const char *target, uint8_t opcode, uint32_t qpn, uint32_t psn,
 		  const void *body, size_t length)
@@ -209,7 +210,7 @@ static void forge(const struct side *side, const char *source, const char *targe
 	inet_pton(AF_INET, source, p + 12);
 	inet_pton(AF_INET, target, p + 16);
 	p[20] = 0xc3, p[21] = 0x50, p[22] = PORT >> 8, p[23] = PORT & 0xff, p[24] = (total + 4 - 20) >> 8, p[25] = total + 4 - 20;
-	p[28] = opcode, p[29] = 0x40, p[30] = forged_pkey >> 8, p[31] = forged_pkey;
+	p[28] = opcode, p[29] = forged_flags, p[30] = forged_pkey >> 8, p[31] = forged_pkey;
 	p[33] = qpn >> 16, p[34] = qpn >> 8, p[35] = qpn, p[36] = 0x80, p[37] = psn >> 16, p[38] = psn >> 8, p[39] = psn;
 	memcpy(p + 40, body, length);
 	icrc = icrc_of(p, total);
@@ -1406,10 +1407,371 @@ static void credits(bool told)
 	credit_forged();
 }
 
+/* Path migration
+ * ---------------------------------------------------------------------------------------------------------------------- */
+
+#define APM (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
+#define ALTERNATE_A "10.0.1.1"
+#define ALTERNATE_B "10.0.1.2"
+
+static const char *const path_states[] = { [IBV_MIG_MIGRATED] = "MIGRATED", [IBV_MIG_REARM] = "REARM", [IBV_MIG_ARMED] = "ARMED" };
+
+/* Short timeouts: the retries of a path take less than a tenth of a second. */
+static const struct setup quick = { .timeout = 8 };
+static const struct setup quick_uc = { .type = IBV_QPT_UC };
+
+/* An address as a GID, and where a device has it. */
+static union ibv_gid gid_of(const char *address)
+{
+	union ibv_gid made = { .raw = { [10] = 0xff, [11] = 0xff } };
+
+	inet_pton(AF_INET, address, made.raw + 12);
+	return made;
+}
+
+static int gid_at(const struct side *side, const char *address)
+{
+	union ibv_gid wanted = gid_of(address);
+	struct ibv_gid_entry entry;
+
+	for (int i = 0; i < 64; i++)
+		if (!ibv_query_gid_ex(side->context, 1, i, &entry, 0) && entry.gid_type == IBV_GID_TYPE_ROCE_V2 &&
+		    !memcmp(&entry.gid, &wanted, sizeof(wanted)))
+			return i;
+	die("a GID of the alternate path");
+	return -1;
+}
+
+static struct ibv_qp_attr queried(struct end *end)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	if (ibv_query_qp(end->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_TIMEOUT | APM, &init))
+		die("query a queue pair");
+	return attr;
+}
+
+static bool is_in(struct end *end, enum ibv_mig_state state) { return queried(end).path_mig_state == state; }
+
+static int want(struct end *end, enum ibv_mig_state state)
+{
+	struct ibv_qp_attr attr = { .path_mig_state = state };
+
+	return ibv_modify_qp(end->qp, &attr, IBV_QP_PATH_MIG_STATE);
+}
+
+/* The alternate path between two addresses. */
+static struct ibv_qp_attr alternate(const struct side *side, const char *from, const char *to)
+{
+	struct ibv_qp_attr attr = { .alt_port_num = 1, .alt_timeout = 14, .path_mig_state = IBV_MIG_REARM };
+
+	attr.alt_ah_attr = (struct ibv_ah_attr){
+		.is_global = 1, .port_num = 1, .grh = { .dgid = gid_of(to), .sgid_index = gid_at(side, from), .hop_limit = 64 },
+	};
+	return attr;
+}
+
+static void rearm(struct end *end, const struct side *side, const char *from, const char *to)
+{
+	struct ibv_qp_attr attr = alternate(side, from, to);
+
+	if (ibv_modify_qp(end->qp, &attr, APM))
+		die("load an alternate path");
+}
+
+/* A message; both ends complete it. */
+static bool message(struct end *from, struct end *to, uint32_t length)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = request(from, to, IBV_WR_SEND, &sge);
+
+	sge.length = length;
+	return !post_receive(to, 1, 65536, 65536) && !post(from, &wr) && !wait_wc(from, 5000).status && !wait_wc(to, 5000).status;
+}
+
+static bool messages(uint32_t length) { return message(&a, &b, length) && message(&b, &a, length); }
+
+static bool tells(const struct side *side, enum ibv_event_type event, int ms)
+{
+	use(side);
+	return event_comes(event, ms);
+}
+
+/* Both ends have loaded the alternate path and are armed. */
+static void armed(const struct setup *setup)
+{
+	both(setup);
+	rearm(&a, &A, ALTERNATE_A, ALTERNATE_B);
+	rearm(&b, &B, ALTERNATE_B, ALTERNATE_A);
+	if (!messages(8) || !is_in(&a, IBV_MIG_ARMED) || !is_in(&b, IBV_MIG_ARMED))
+		die("arm a connection");
+}
+
+/* What modify_qp takes and refuses, and what query_qp says. */
+static void path_attributes(void)
+{
+	static const struct setup ud = { .type = IBV_QPT_UD };
+	struct ibv_qp_attr attr, now;
+	int errors[6];
+	char why[120];
+
+	both(&quick);
+	errors[0] = want(&a, IBV_MIG_REARM);
+	errors[1] = want(&a, IBV_MIG_ARMED);
+	verdict("without an alternate path: MIGRATED, neither REARM nor ARMED",
+		is_in(&a, IBV_MIG_MIGRATED) && errors[0] == EINVAL && errors[1] == EINVAL, false, "other errors");
+	for (int i = 0; i < 5; i++) {
+		attr = alternate(&A, ALTERNATE_A, ALTERNATE_B);
+		if (i == 0)
+			attr.alt_port_num = attr.alt_ah_attr.port_num = 2;
+		else if (i == 1)
+			attr.alt_timeout = 32;
+		else if (i == 2)
+			attr.alt_pkey_index = 64;
+		else if (i == 3)
+			attr.alt_ah_attr.grh.sgid_index = 200;
+		else
+			attr.alt_ah_attr.is_global = 0;
+		errors[i] = ibv_modify_qp(a.qp, &attr, APM);
+	}
+	snprintf(why, sizeof(why), "port %d, timeout %d, P_Key %d, GID %d, no GRH %d", errors[0], errors[1], errors[2], errors[3], errors[4]);
+	verdict("wrong attributes of an alternate path are EINVAL and change nothing",
+		errors[0] == EINVAL && errors[1] == EINVAL && errors[2] == EINVAL && errors[3] && errors[4] == EINVAL &&
+		is_in(&a, IBV_MIG_MIGRATED) && want(&a, IBV_MIG_REARM) == EINVAL, false, why);
+	attr = alternate(&A, ALTERNATE_A, ALTERNATE_B);
+	errors[0] = ibv_modify_qp(a.qp, &attr, IBV_QP_ALT_PATH);
+	now = queried(&a);
+	verdict("an alternate path is loaded, and can be queried", !errors[0] && now.path_mig_state == IBV_MIG_MIGRATED && now.alt_timeout == 14 &&
+		now.alt_port_num == 1 && now.alt_ah_attr.grh.sgid_index == attr.alt_ah_attr.grh.sgid_index &&
+		!memcmp(&now.alt_ah_attr.grh.dgid, &attr.alt_ah_attr.grh.dgid, 16) && now.ah_attr.grh.sgid_index == A.gid_index, false, "not as set");
+	errors[0] = want(&a, IBV_MIG_REARM);
+	errors[1] = want(&a, IBV_MIG_MIGRATED);
+	errors[2] = want(&a, IBV_MIG_REARM);
+	verdict("then REARM, from where only the peer leads on", !errors[0] && errors[1] == EINVAL && !errors[2] && is_in(&a, IBV_MIG_REARM), false,
+		path_states[queried(&a).path_mig_state]);
+	none();
+	both(&ud);
+	attr = alternate(&A, ALTERNATE_A, ALTERNATE_B);
+	verdict("a datagram queue pair has no alternate path", ibv_modify_qp(a.qp, &attr, APM) == EINVAL, false, "it has");
+	none();
+}
+
+/* The M bit of what was seen from an address since the last look: how often it was set, of how many packets. */
+static void bits(const char *source, int *set, int *count)
+{
+	uint32_t from;
+	struct packet p;
+
+	inet_pton(AF_INET, source, &from);
+	*set = *count = 0;
+	usleep(20000);
+	while (next_packet(&p)) {
+		if (p.source != ntohl(from))
+			continue;
+		*set += p.flags >> 6 & 1;
+		++*count;
+	}
+}
+
+/* REARM of one end is not enough; that of both is, and M tells. */
+static void arming(void)
+{
+	int set, count;
+	char why[80];
+
+	both(&quick);
+	rearm(&a, &A, ALTERNATE_A, ALTERNATE_B);
+	forget();
+	verdict("one end alone stays in REARM", messages(8) && is_in(&a, IBV_MIG_REARM) && is_in(&b, IBV_MIG_MIGRATED), false, "it does not");
+	bits("10.0.0.1", &set, &count);
+	snprintf(why, sizeof(why), "in %d of %d packets", set, count);
+	verdict("its packets have M clear", count >= 2 && !set, false, why);
+	rearm(&b, &B, ALTERNATE_B, ALTERNATE_A);
+	forget();
+	verdict("both ends become ARMED", messages(8) && is_in(&a, IBV_MIG_ARMED) && is_in(&b, IBV_MIG_ARMED), false, path_states[queried(&a).path_mig_state]);
+	bits("10.0.0.2", &set, &count);
+	snprintf(why, sizeof(why), "in %d of %d packets", set, count);
+	verdict("the other end's packets have M clear too", count >= 2 && !set, false, why);
+	verdict("an armed end is not armed again", want(&a, IBV_MIG_REARM) == EINVAL && is_in(&a, IBV_MIG_ARMED), false, "it is");
+	use(&A);
+	verdict("no event so far", wait_event(0) == -1 && tells(&B, IBV_EVENT_PATH_MIG, 0) == false, false, "one");
+	none();
+}
+
+/* A program asks to migrate, and the peer follows. */
+static void manual(const struct setup *setup, const char *type)
+{
+	struct ibv_qp_attr now;
+	int set, count, error;
+	char name[80], why[80];
+
+	armed(setup);
+	error = want(&a, IBV_MIG_MIGRATED);
+	snprintf(name, sizeof(name), "%s: a program asks to migrate, and is told when that is done", type);
+	verdict(name, !error && tells(&A, IBV_EVENT_PATH_MIG, 1000) && is_in(&a, IBV_MIG_MIGRATED), false, "no event");
+	forget();
+	snprintf(name, sizeof(name), "%s: messages go on, of one packet and of many", type);
+	verdict(name, messages(100) && messages(60000), false, "they do not");
+	snprintf(name, sizeof(name), "%s: the peer has followed", type);
+	verdict(name, tells(&B, IBV_EVENT_PATH_MIG, 1000) && is_in(&b, IBV_MIG_MIGRATED), false, "no event");
+	bits(ALTERNATE_A, &set, &count);
+	snprintf(name, sizeof(name), "%s: packets take the alternate path, with M set", type);
+	snprintf(why, sizeof(why), "in %d of %d packets", set, count);
+	verdict(name, count >= 1 && set == count, false, why);
+	now = queried(&b);
+	snprintf(name, sizeof(name), "%s: the alternate path is the primary one", type);
+	verdict(name, now.ah_attr.grh.sgid_index == gid_at(&B, ALTERNATE_B) && (setup->type == IBV_QPT_UC || now.timeout == 14), false, "it is not");
+	none();
+}
+
+/* Back to the first path, which is loaded as the alternate one. */
+static void back(void)
+{
+	armed(&quick);
+	if (want(&a, IBV_MIG_MIGRATED) || !messages(8))
+		die("migrate");
+	rearm(&a, &A, "10.0.0.1", "10.0.0.2");
+	rearm(&b, &B, "10.0.0.2", "10.0.0.1");
+	verdict("both ends are armed again", messages(8) && is_in(&a, IBV_MIG_ARMED) && is_in(&b, IBV_MIG_ARMED), false, "they are not");
+	verdict("and migrate back", !want(&b, IBV_MIG_MIGRATED) && message(&b, &a, 8) && messages(8) && queried(&a).ah_attr.grh.sgid_index == A.gid_index, false, "they do not");
+	none();
+	while (tells(&A, IBV_EVENT_PATH_MIG, 0) || tells(&B, IBV_EVENT_PATH_MIG, 0))
+		;
+}
+
+/* Whether packets for a primary address get to another host than they should. */
+static void lose(bool on)
+{
+	static const char *const commands[2][2] = {
+		{ "ip netns exec A ip neigh del 10.0.0.2 dev vethA", "ip netns exec B ip neigh del 10.0.0.1 dev vethB" },
+		{ "ip netns exec A ip neigh replace 10.0.0.2 lladdr 02:00:00:de:ad:01 dev vethA nud permanent",
+		  "ip netns exec B ip neigh replace 10.0.0.1 lladdr 02:00:00:de:ad:02 dev vethB nud permanent" },
+	};
+
+	if (system(commands[on][0]) || system(commands[on][1]))
+		die("change neighbours");
+}
+
+/* The primary path fails while requests are under way. */
+static void automatic(void)
+{
+	struct ibv_sge sge[3];
+	struct ibv_send_wr read;
+	bool good = true;
+
+	armed(&quick);
+	memset(b.buffer, 5, 1000);
+	lose(true);
+	post_receive(&b, 1, 65536, 65536);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_send_wr wr = request(&a, &b, i ? IBV_WR_RDMA_WRITE : IBV_WR_SEND, &sge[i]);
+
+		sge[i].length = 60000;
+		sge[i].addr += 65536;
+		wr.wr.rdma.remote_addr += 131072;
+		good &= !post(&a, &wr);
+	}
+	read = request(&a, &b, IBV_WR_RDMA_READ, &sge[2]);
+	sge[2].length = 1000;
+	good &= !post(&a, &read);
+	for (int i = 0; i < 3; i++)
+		good &= !wait_wc(&a, 5000).status;
+	verdict("a path fails: requests go on by the alternate one", good && !wait_wc(&b, 1000).status && a.buffer[999] == 5, false, "they do not");
+	verdict("both ends say that they have migrated", tells(&A, IBV_EVENT_PATH_MIG, 1000) && tells(&B, IBV_EVENT_PATH_MIG, 1000) &&
+		is_in(&a, IBV_MIG_MIGRATED) && is_in(&b, IBV_MIG_MIGRATED), false, "no event");
+	verdict("messages of both ends", messages(8) && messages(60000), false, "do not go on");
+	none();
+
+	both(&quick);
+	post_receive(&b, 1, 65536, 65536);
+	verdict("without an alternate path the request fails", !ask(IBV_WR_SEND, 8, 0) && wait_wc(&a, 5000).status == IBV_WC_RETRY_EXC_ERR, false, "another status");
+	none();
+	lose(false);
+}
+
+/* The ends do not have the same alternate path. */
+static void inconsistent(void)
+{
+	struct ibv_qp_attr other = alternate(&B, ALTERNATE_B, "10.0.1.9");
+
+	armed(&quick);
+	if (ibv_modify_qp(b.qp, &other, IBV_QP_ALT_PATH))
+		die("load another path");
+	if (want(&a, IBV_MIG_MIGRATED))
+		die("migrate");
+	post_receive(&b, 1, 65536, 65536);
+	verdict("a path that the peer does not know leads nowhere", !ask(IBV_WR_SEND, 8, 0) && wait_wc(&a, 5000).status == IBV_WC_RETRY_EXC_ERR, false, "it does");
+	verdict("the peer is told of it, once", tells(&B, IBV_EVENT_PATH_MIG_ERR, 1000) && !tells(&B, IBV_EVENT_PATH_MIG_ERR, 200) &&
+		is_in(&b, IBV_MIG_ARMED), false, "it is not");
+	none();
+	tells(&A, IBV_EVENT_PATH_MIG, 0);
+}
+
+/* Packets of nobody with M set and clear. */
+static void forged_bits(void)
+{
+	bool taken = true;
+	int i;
+
+	both(&quick);
+	for (i = 0; i < 20; i++) {
+		post_receive(&b, i, 0, 64);
+		forged_flags = i & 1 ? 0x40 : 0;
+		forge(&A, "10.0.0.1", "10.0.0.2", 0x04, b.qp->qp_num, i, "any M bit is fine", 16);
+		taken &= !wait_wc(&b, 2000).status;
+		forge(&A, ALTERNATE_A, ALTERNATE_B, 0x04, b.qp->qp_num, i + 1, "but not from here", 16);
+	}
+	forged_flags = 0x40;
+	post_receive(&b, i, 0, 64);
+	verdict("without an alternate path M means nothing", taken && (int)wait_wc(&b, 100).status == -1 && is_in(&b, IBV_MIG_MIGRATED) &&
+		!tells(&B, IBV_EVENT_PATH_MIG_ERR, 0), false, "it does");
+	none();
+
+	armed(&quick);
+	post_receive(&b, 1, 0, 64);
+	for (i = 0; i < 50; i++) {
+		forge(&A, "10.0.0.9", "10.0.0.2", 0x04, b.qp->qp_num, 1, "a stranger's path", 16);
+		forge(&A, "10.0.0.1", "10.0.0.2", 0x04, b.qp->qp_num, 1, "the present path", 16);
+	}
+	forged_flags = 0;
+	forge(&A, ALTERNATE_A, ALTERNATE_B, 0x04, b.qp->qp_num, 1, "too early here", 16);
+	forged_flags = 0x40;
+	verdict("an armed connection refuses other paths", (int)wait_wc(&b, 100).status == -1 && is_in(&b, IBV_MIG_ARMED), false, "it does not");
+	verdict("of which its program is told once", tells(&B, IBV_EVENT_PATH_MIG_ERR, 1000) && !tells(&B, IBV_EVENT_PATH_MIG_ERR, 100), false, "it is not");
+	none();
+}
+
+/* Both ends on one device, between which messages are copied. */
+static void on_one_device(void)
+{
+	use(&A);
+	pair_init(&a, &b, &quick);
+	rearm(&a, &A, ALTERNATE_A, ALTERNATE_A);
+	rearm(&b, &A, ALTERNATE_A, ALTERNATE_A);
+	verdict("on one device: both ends become ARMED", messages(8) && is_in(&a, IBV_MIG_ARMED) && is_in(&b, IBV_MIG_ARMED), false, "they do not");
+	verdict("and migrate", !want(&a, IBV_MIG_MIGRATED) && messages(8) && messages(60000) && is_in(&b, IBV_MIG_MIGRATED), false, "they do not");
+	verdict("which both are told", tells(&A, IBV_EVENT_PATH_MIG, 1000) && tells(&A, IBV_EVENT_PATH_MIG, 1000), false, "they are not");
+	none();
+}
+
+static void migration(void)
+{
+	path_attributes();
+	arming();
+	manual(&quick, "RC");
+	manual(&quick_uc, "UC");
+	back();
+	automatic();
+	inconsistent();
+	forged_bits();
+	on_one_device();
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 6)
-		die("usage: headers|rules|pkeys|credits DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B [HUNDREDTHS]");
+		die("usage: headers|rules|pkeys|credits|migration DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B [HUNDREDTHS]");
 	A = side_open(argv[2], argv[3], "A");
 	B = side_open(argv[4], argv[5], "B");
 	watch_open();
@@ -1421,6 +1783,8 @@ int main(int argc, char **argv)
 		pkeys();
 	else if (!strcmp(argv[1], "credits"))
 		credits(argc > 6);
+	else if (!strcmp(argv[1], "migration"))
+		migration();
 	else
 		rules(argc > 6 ? atoi(argv[6]) : 270);
 	return all_done();

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The examples of the manual "RDMA Aware Networks Programming", as they are printed there: messages, reads and writes of a connection
-# (rc.c), multicast (mc.c), four queue pairs on one shared receive queue (srq.c). They are not in this repository: MANUAL=FOLDER of
+# (rc.c), multicast (mc.c), four queue pairs on one shared receive queue (srq.c), path migration (apm.c). They are not in this repository: MANUAL=FOLDER of
 # the environment says where they are.
-# rows: 5.033 5.035 7.037 7.040 7.041
+# rows: 3.103 5.033 5.035 7.037 7.039 7.040 7.041 8.075
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 
@@ -45,10 +45,22 @@ shared_queue() {
 		[ "$(sed -n 's/.*recv count.*qp_num: //p' /run/manual.server | sort -u | wc -l)" = 4 ] &&
 		! grep -q 'returned\|work completion' /run/manual.server /run/manual.client
 }
+# Its client asks to migrate after the third message each way. There is one port, so the alternate path has the addresses of the first.
+path_migration() {
+	ready() { grep -q 'rdma_get_request' /run/manual.server && sleep 0.5; }
+	pair "$here/manual_apm" -s -c 6 -- "$here/manual_apm" -a "$(addr A)" -c 6 -m 2 &&
+		said server 'recv: 6' && said client 'recv: 6' && said server 'QP path migrated' && said client 'QP path migrated' &&
+		! grep -q 'returned\|migration error' /run/manual.server /run/manual.client
+}
 
 hosts_up || exit
 check "a connection: send, read, write" connection
 check "multicast: three messages" multicast
 check "a shared receive queue: 100 messages of four queue pairs" shared_queue
+if our_driver && is_ours ib_core; then
+	check "path migration: six messages each way, and a migration" path_migration
+else
+	skip "path migration" "stock takes no alternate path on RoCE"
+fi
 check "nothing is left" retry 5 no_objects
 finish

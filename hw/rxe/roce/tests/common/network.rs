@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use roce::migration::Wanted;
 use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
 use roce::run::PacketRun;
@@ -104,14 +105,37 @@ impl Endpoint {
         }
     }
 
-    /// Handles packets that have arrived together, joined to runs.
-    fn receive_all(&mut self, packets: &[(Packet, &[u8])], now: u64) {
+    /// The user asks to migrate.
+    pub fn migrate(&mut self) {
+        assert!(self.world.paths.migration.ask(Wanted::Migrated));
+        let attr = self.world.take_alternate();
+        self.requester.take_path(attr);
+    }
+
+    /// Runs the engines at a time, since requests or receives were posted.
+    pub fn wake(&mut self, now: u64) {
+        self.again = Some(now);
+    }
+
+    /// Whether packets that have come on a path are taken.
+    fn takes(&mut self, packet: &Packet, path: usize) -> bool {
+        let (taken, attr) = self.world.judge(path, packet.bth().migrated);
+        attr.into_iter()
+            .for_each(|attr| self.requester.take_path(attr));
+        taken
+    }
+
+    /// Handles packets that have arrived together on a path, joined to runs.
+    fn receive_all(&mut self, packets: &[(Packet, &[u8])], path: usize, now: u64) {
         let mut rest = packets;
         while let Some(((first, _), _)) = rest.split_first() {
             let mut run = PacketRun::of(first);
             let more = rest[1..].iter().take_while(|(next, _)| run.append(next));
             let (joined, left) = rest.split_at(1 + more.count());
             rest = left;
+            if !self.takes(first, path) {
+                continue;
+            }
             let bth = first.bth();
             let whole = match bth.opcode.is_response() {
                 _ if run.count() == 1 => true,
@@ -179,6 +203,7 @@ struct Flight {
     arrival: u64,
     order: u64,
     to: usize,
+    path: usize,
     /// The packets of a run that stay together, or one packet.
     packets: Vec<Vec<u8>>,
 }
@@ -189,6 +214,8 @@ pub struct Network {
     pub delivered: u64,
     /// Packets that the endpoints have sent.
     pub sent: u64,
+    /// Whether the packets to an endpoint on a path are lost.
+    pub cut: [[bool; 2]; 2],
     flights: BinaryHeap<Reverse<Flight>>,
     order: u64,
     impairments: Impairments,
@@ -211,6 +238,7 @@ impl Network {
             now: 0,
             delivered: 0,
             sent: 0,
+            cut: [[false; 2]; 2],
             flights: BinaryHeap::new(),
             order: 0,
             impairments,
@@ -218,6 +246,11 @@ impl Network {
             rng: Rng::new(seed),
             last: [0; 2],
         }
+    }
+
+    /// Changes the losses and the disorder of the network.
+    pub fn set_impairments(&mut self, impairments: Impairments) {
+        self.impairments = impairments;
     }
 
     /// Runs the simulation until it is idle; false if that is not before `end`.
@@ -261,7 +294,7 @@ impl Network {
             }
             self.delivered += packets.len() as u64;
             let end = &mut self.ends[flight.to];
-            end.receive_all(&packets, self.now);
+            end.receive_all(&packets, flight.path, self.now);
             end.follow_moves(self.now);
             // Packets that arrive within a short time are answered together.
             let soon = self.now + 200;
@@ -289,22 +322,26 @@ impl Network {
                 1
             };
             for _ in 0..copies {
-                self.send(1 - side, run.clone());
+                self.send(1 - side, packet.path, run.clone());
             }
         }
     }
 
-    fn send(&mut self, to: usize, packets: Vec<Vec<u8>>) {
+    fn send(&mut self, to: usize, path: usize, packets: Vec<Vec<u8>>) {
         let mut arrival = (self.now + 2_000).max(self.last[to] + 50);
         self.last[to] = arrival;
         if self.rng.hits(self.impairments.reorder) {
             arrival += self.rng.below(20_000);
         }
         self.order += 1;
+        if self.cut[to][path] {
+            return;
+        }
         self.flights.push(Reverse(Flight {
             arrival,
             order: self.order,
             to,
+            path,
             packets,
         }));
     }

@@ -9,6 +9,7 @@ use roce::memory::{
     AccessError, AtomicOp, NextRecv, RecvOps, RegionPart, RemoteFault, RespondError, SendOp,
     SendOps, SendWr, TransmitError,
 };
+use roce::migration::{Migration, Origin, PathAttr, Verdict, Wanted};
 use roce::mtu::Mtu;
 use roce::responder::Slot;
 use roce::run::PacketRun;
@@ -34,6 +35,8 @@ pub struct Work {
 pub struct Sent {
     pub headers: Headers,
     pub payload: Vec<u8>,
+    /// The path that it takes.
+    pub path: usize,
     /// Whether the packet before it belongs to the same run.
     pub follows: bool,
 }
@@ -56,6 +59,23 @@ pub struct Region {
 /// Room for `count` READs and ATOMICs.
 pub fn slots(count: usize) -> Vec<Slot<Region>> {
     (0..count).map(|_| Slot::new()).collect()
+}
+
+/// Path migration, over paths that have numbers.
+#[derive(Debug, Default)]
+pub struct Paths {
+    pub migration: Migration,
+    /// The path that packets take.
+    pub current: usize,
+    pub alternate: Option<(usize, PathAttr)>,
+}
+
+impl Paths {
+    /// Loads an alternate path.
+    pub fn load(&mut self, path: usize, attr: PathAttr) {
+        self.alternate = Some((path, attr));
+        assert!(!self.migration.ask(Wanted::Rearm));
+    }
 }
 
 #[derive(Debug)]
@@ -87,6 +107,7 @@ pub struct World {
     pub atomics: u32,
     pub respond_errors: VecDeque<RespondError>,
     // Both.
+    pub paths: Paths,
     pub sent: VecDeque<Sent>,
     pub events: Vec<QpEvent>,
     pub moved: Vec<State>,
@@ -127,6 +148,7 @@ impl World {
             invalidated: Vec::new(),
             atomics: 0,
             respond_errors: VecDeque::new(),
+            paths: Paths::default(),
             sent: VecDeque::new(),
             events: Vec::new(),
             moved: Vec::new(),
@@ -188,10 +210,37 @@ impl World {
             self.sent.push_back(Sent {
                 headers: slice.headers,
                 payload: data[slice.offset as usize..][..slice.len as usize].to_vec(),
+                path: self.paths.current,
                 follows: slice.offset > 0,
             });
         }
         assert_eq!(at, run.payload_len());
+    }
+
+    /// Packets take the alternate path.
+    pub fn take_alternate(&mut self) -> PathAttr {
+        let (path, attr) = self.paths.alternate.expect("an alternate path");
+        self.paths.current = path;
+        self.events.push(QpEvent::PathMigrated);
+        attr
+    }
+
+    /// Whether a packet that has come on a path is taken, and the attributes of the path that it makes this end take.
+    pub fn judge(&mut self, path: usize, migrated: bool) -> (bool, Option<PathAttr>) {
+        let paths = &mut self.paths;
+        let origin = Origin {
+            primary: path == paths.current,
+            alternate: paths.alternate.is_some_and(|(other, _)| other == path),
+        };
+        match paths.migration.judge(origin, migrated) {
+            Verdict::Take => (true, None),
+            Verdict::Drop => (false, None),
+            Verdict::Follow => (true, Some(self.take_alternate())),
+            Verdict::Refuse => {
+                self.events.push(QpEvent::PathMigrationErr);
+                (false, None)
+            }
+        }
     }
 
     /// Whether congestion control lets a run of packets be sent now.
@@ -312,6 +361,15 @@ impl SendOps for World {
 
     fn event(&mut self, event: QpEvent) {
         self.events.push(event);
+    }
+
+    fn has_migrated(&self) -> bool {
+        self.paths.migration.has_migrated()
+    }
+
+    fn migrate(&mut self) -> Option<PathAttr> {
+        let migrates = self.paths.migration.retries_exhausted();
+        migrates.then(|| self.take_alternate())
     }
 
     fn count(&mut self, counter: Counter) {
@@ -464,6 +522,10 @@ impl RecvOps for World {
 
     fn event(&mut self, event: QpEvent) {
         self.events.push(event);
+    }
+
+    fn has_migrated(&self) -> bool {
+        self.paths.migration.has_migrated()
     }
 
     fn count(&mut self, counter: Counter) {
