@@ -62,8 +62,7 @@ pub(crate) struct Alternate {
 impl Alternate {
     /// As [`Path::is_from_peer`].
     pub(crate) fn is_from_peer(&self, addresses: Addresses) -> bool {
-        addresses.destination == self.av.source_address()
-            && addresses.source == self.av.destination
+        addresses.destination == self.av.source_address() && addresses.source == self.av.destination
     }
 }
 

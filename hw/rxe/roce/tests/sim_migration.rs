@@ -136,12 +136,7 @@ fn case() -> impl Strategy<Value = Case> {
 /// say that they have migrated. Losses exhaust no retries: as many are allowed as there may be.
 fn path_fails(case: &Case) {
     let mut rng = Rng::new(case.seed);
-    let mut net = armed(
-        Service::Rc,
-        Impairments::default(),
-        case.seed,
-        &mut rng,
-    );
+    let mut net = armed(Service::Rc, Impairments::default(), case.seed, &mut rng);
     net.set_impairments(Impairments {
         loss: case.loss,
         reorder: case.reorder,
@@ -170,7 +165,10 @@ fn path_fails(case: &Case) {
         assert!(statuses.iter().all(|status| *status == WcStatus::Success));
         assert_eq!(events(&net, side, QpEvent::PathMigrated), 1);
         assert_eq!(events(&net, side, QpEvent::PathMigrationErr), 0);
-        assert_eq!(net.ends[side].requester.attr().ack_timeout, PATH.ack_timeout);
+        assert_eq!(
+            net.ends[side].requester.attr().ack_timeout,
+            PATH.ack_timeout
+        );
         assert_eq!(net.ends[side].requester.attr().pkey, PATH.pkey);
     }
 }
@@ -232,7 +230,10 @@ fn a_connection_migrates_once() {
     net.cut = [[true; 2]; 2];
     post(&mut net, 0, &[8], &mut rng);
     assert!(net.run(END));
-    assert_eq!(net.ends[0].world.statuses().last(), Some(&WcStatus::RetryExcErr));
+    assert_eq!(
+        net.ends[0].world.statuses().last(),
+        Some(&WcStatus::RetryExcErr)
+    );
     assert_eq!(events(&net, 0, QpEvent::PathMigrated), 1);
     assert_eq!(currents(&net), [ALTERNATE, PRIMARY]);
 }
@@ -300,7 +301,10 @@ fn a_path_that_does_not_fit_is_refused() {
     assert!(net.run(END));
     assert_eq!(events(&net, 1, QpEvent::PathMigrationErr), 1);
     assert_eq!(events(&net, 1, QpEvent::PathMigrated), 0);
-    assert_eq!(net.ends[0].world.statuses().last(), Some(&WcStatus::RetryExcErr));
+    assert_eq!(
+        net.ends[0].world.statuses().last(),
+        Some(&WcStatus::RetryExcErr)
+    );
     assert_eq!(states(&net)[1], PathState::Armed);
 }
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The examples of the manual "RDMA Aware Networks Programming", as they are printed there: messages, reads and writes of a connection
-# (rc.c), multicast (mc.c), four queue pairs on one shared receive queue (srq.c), path migration (apm.c). They are not in this repository: MANUAL=FOLDER of
-# the environment says where they are.
+# (rc.c), multicast (mc.c), four queue pairs on one shared receive queue (srq.c), path migration (apm.c). They are not in this repository:
+# MANUAL=FOLDER of the environment says where they are.
 # rows: 3.103 5.033 5.035 7.037 7.039 7.040 7.041 8.075
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
