@@ -473,6 +473,7 @@ impl Engine {
     /// program may end then: the peer would send the message again and again.
     pub(super) fn acknowledge(&mut self, qp: &Qp) {
         if matches!(self.responder.state(), State::Rtr | State::Rts) {
+            self.set_pkey(qp);
             let (_, responder, mut ops) = self.split(qp, None);
             responder.run(BUDGET, &mut ops);
             ops.flush();
