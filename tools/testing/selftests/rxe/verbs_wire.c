@@ -177,7 +177,8 @@ static bool next_packet(struct packet *p)
 		*p = (struct packet){
 			.out = from.sll_pkttype == PACKET_OUTGOING, .icrc = icrc == icrc_of(data, length - 4),
 			.us = time->tv_sec % 100000 * 1000000 + time->tv_nsec / 1000, .tos = data[1], .ttl = data[8],
-			.source = (uint32_t)data[12] << 24 | data[13] << 16 | data[14] << 8 | data[15], .sport = data[20] << 8 | data[21], .opcode = data[28], .flags = data[29], .pkey = data[30] << 8 | data[31], .reserved = data[32] | (data[36] & 0x7f),
+			.source = (uint32_t)data[12] << 24 | data[13] << 16 | data[14] << 8 | data[15],
+			.sport = data[20] << 8 | data[21], .opcode = data[28], .flags = data[29], .pkey = data[30] << 8 | data[31], .reserved = data[32] | (data[36] & 0x7f),
 			.qpn = data[33] << 16 | data[34] << 8 | data[35], .ack = data[36] >> 7,
 			.psn = data[37] << 16 | data[38] << 8 | data[39], .length = length - 44,
 		};
@@ -1589,7 +1590,8 @@ static void arming(void)
 	verdict("its packets have M clear", count >= 2 && !set, false, why);
 	rearm(&b, &B, ALTERNATE_B, ALTERNATE_A);
 	forget();
-	verdict("both ends become ARMED", messages(8) && is_in(&a, IBV_MIG_ARMED) && is_in(&b, IBV_MIG_ARMED), false, path_states[queried(&a).path_mig_state]);
+	verdict("both ends become ARMED", messages(8) && is_in(&a, IBV_MIG_ARMED) && is_in(&b, IBV_MIG_ARMED), false,
+		path_states[queried(&a).path_mig_state]);
 	bits("10.0.0.2", &set, &count);
 	snprintf(why, sizeof(why), "in %d of %d packets", set, count);
 	verdict("the other end's packets have M clear too", count >= 2 && !set, false, why);
@@ -1634,7 +1636,8 @@ static void back(void)
 	rearm(&a, &A, "10.0.0.1", "10.0.0.2");
 	rearm(&b, &B, "10.0.0.2", "10.0.0.1");
 	verdict("both ends are armed again", messages(8) && is_in(&a, IBV_MIG_ARMED) && is_in(&b, IBV_MIG_ARMED), false, "they are not");
-	verdict("and migrate back", !want(&b, IBV_MIG_MIGRATED) && message(&b, &a, 8) && messages(8) && queried(&a).ah_attr.grh.sgid_index == A.gid_index, false, "they do not");
+	verdict("and migrate back", !want(&b, IBV_MIG_MIGRATED) && message(&b, &a, 8) && messages(8) &&
+		queried(&a).ah_attr.grh.sgid_index == A.gid_index, false, "they do not");
 	none();
 	while (tells(&A, IBV_EVENT_PATH_MIG, 0) || tells(&B, IBV_EVENT_PATH_MIG, 0))
 		;
@@ -1685,7 +1688,8 @@ static void automatic(void)
 
 	both(&quick);
 	post_receive(&b, 1, 65536, 65536);
-	verdict("without an alternate path the request fails", !ask(IBV_WR_SEND, 8, 0) && wait_wc(&a, 5000).status == IBV_WC_RETRY_EXC_ERR, false, "another status");
+	verdict("without an alternate path the request fails",
+		!ask(IBV_WR_SEND, 8, 0) && wait_wc(&a, 5000).status == IBV_WC_RETRY_EXC_ERR, false, "another status");
 	none();
 	lose(false);
 }
@@ -1701,7 +1705,8 @@ static void inconsistent(void)
 	if (want(&a, IBV_MIG_MIGRATED))
 		die("migrate");
 	post_receive(&b, 1, 65536, 65536);
-	verdict("a path that the peer does not know leads nowhere", !ask(IBV_WR_SEND, 8, 0) && wait_wc(&a, 5000).status == IBV_WC_RETRY_EXC_ERR, false, "it does");
+	verdict("a path that the peer does not know leads nowhere",
+		!ask(IBV_WR_SEND, 8, 0) && wait_wc(&a, 5000).status == IBV_WC_RETRY_EXC_ERR, false, "it does");
 	verdict("the peer is told of it, once", tells(&B, IBV_EVENT_PATH_MIG_ERR, 1000) && !tells(&B, IBV_EVENT_PATH_MIG_ERR, 200) &&
 		is_in(&b, IBV_MIG_ARMED), false, "it is not");
 	none();
