@@ -159,8 +159,8 @@ fn path_fails(case: &Case) {
     assert!(net.run(END));
     assert_eq!(states(&net), [PathState::Migrated; 2]);
     assert_eq!(currents(&net), [ALTERNATE; 2]);
-    for side in 0..2 {
-        assert_eq!(received(&net, side), expected[side], "to {side}");
+    for (side, expected) in expected.iter().enumerate() {
+        assert_eq!(received(&net, side), *expected, "to {side}");
         let statuses = net.ends[side].world.statuses();
         assert!(statuses.iter().all(|status| *status == WcStatus::Success));
         assert_eq!(events(&net, side, QpEvent::PathMigrated), 1);
