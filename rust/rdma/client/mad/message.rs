@@ -244,14 +244,11 @@ impl<T> Pending<T> {
 
     /// Waits for so many milliseconds from now on. Whether the message still waits.
     pub fn extend(&self, timeout_ms: u32) -> bool {
-        // SAFETY: By the type invariants; the lock keeps the value.
-        self.posted
-            .lock()
-            .message
-            .as_ref()
-            .is_some_and(|posted| unsafe {
-                bindings::ib_modify_mad(posted.0.as_ptr(), timeout_ms) == 0
-            })
+        let state = self.posted.lock();
+        state.message.as_ref().is_some_and(|posted| {
+            // SAFETY: By the type invariants; the lock keeps the value.
+            unsafe { bindings::ib_modify_mad(posted.0.as_ptr(), timeout_ms) == 0 }
+        })
     }
 }
 
