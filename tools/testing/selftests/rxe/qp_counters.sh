@@ -139,7 +139,8 @@ turn() { # queue pair
 }
 read -r -a before <<< "$(all_of_port)"
 turns=0 failed=0 messages=0
-for ((round = $(rounds 5); round > 0; round--)); do
+# On a slow machine a round may have no turn.
+for ((round = 0; failed == 0 && round < 20 && (round < $(rounds 5) || turns < 3); round++)); do
 	qp a receive 3 60 > /dev/null
 	ask a send 2 60 200000
 	until read -r -t 0 -u "$from_a"; do
