@@ -125,6 +125,7 @@ impl<P: Provider> ProviderOps<P> {
         detach_mcast: entry!(HAS_DETACH_MCAST, Self::detach_mcast),
 
         counter_alloc_stats: entry!(HAS_COUNTER_ALLOC, Self::counter_alloc_stats),
+        counter_init: entry!(HAS_COUNTER_ALLOC, Self::counter_init),
         counter_bind_qp: entry!(HAS_COUNTER_ALLOC, Self::counter_bind_qp),
         counter_unbind_qp: entry!(HAS_COUNTER_ALLOC, Self::counter_unbind_qp),
         counter_update_stats: entry!(HAS_COUNTER_ALLOC, Self::counter_update_stats),

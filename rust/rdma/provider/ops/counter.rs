@@ -39,6 +39,13 @@ impl<P: Provider> ProviderOps<P> {
         alloc_stats::<P>()
     }
 
+    /// Prepares a counter: the first QP that is bound to it does that. The stock core calls this in any case.
+    ///
+    /// # Safety
+    ///
+    /// See [`ops`](crate::provider::ops).
+    pub(super) unsafe extern "C" fn counter_init(_counter: *mut rdma_counter) {}
+
     /// The C entry point of [`Provider::counter_bind_qp`], and for the first QP of [`Provider::counter_alloc`].
     ///
     /// # Safety
