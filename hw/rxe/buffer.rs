@@ -9,9 +9,10 @@
 //! Where all bytes lie in pages to which a driver on this host wrote them, only the last ICRC is checked, which proves the headers: as
 //! the network stack calculates no checksum of what never leaves the memory of a host.
 
-use crate::counters::{Counter, Counters};
+use crate::counters::Counters;
 use crate::icrc::{is_intact, Prefixes};
 use crate::ids::network_type;
+use crate::path::Addresses;
 use core::cell::Cell;
 use core::net::IpAddr;
 use core::num::{NonZeroU16, NonZeroUsize};
@@ -199,9 +200,12 @@ impl Buffer {
         self.ip.traffic_class()
     }
 
-    /// The source address.
-    pub(crate) fn source(&self) -> IpAddr {
-        self.ip.source()
+    /// The addresses of the packets.
+    pub(crate) fn addresses(&self) -> Addresses {
+        Addresses {
+            source: self.ip.source(),
+            destination: self.destination(),
+        }
     }
 
     /// The destination address.
@@ -211,7 +215,7 @@ impl Buffer {
 
     /// The type of the network header: `enum rdma_network_type`.
     pub(crate) fn network_type(&self) -> u8 {
-        network_type(self.source())
+        network_type(self.ip.source())
     }
 
     /// The VLAN of the packets.
@@ -295,8 +299,7 @@ impl Arrived {
 
     /// Adds the packets to the counters.
     pub(crate) fn count(self, counters: &Counters) {
-        counters.add(Counter::ReceivedPackets, self.packets);
-        counters.add(Counter::ReceivedBytes, self.bytes);
+        counters.received(self.packets, self.bytes);
     }
 }
 

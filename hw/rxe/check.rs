@@ -54,8 +54,7 @@ pub(crate) fn accept_for_group<Q: Send + Sync>(
 }
 
 fn count(counters: &Counters, incoming: Incoming) -> Incoming {
-    counters.add(Counter::ReceivedPackets, 1);
-    counters.add(Counter::ReceivedBytes, incoming.length() as u64);
+    counters.received(1, incoming.length() as u64);
     incoming
 }
 

@@ -95,6 +95,13 @@ impl Counters {
         }
     }
 
+    /// Counts received packets, of so many bytes together.
+    #[inline]
+    pub(crate) fn received(&self, packets: u64, bytes: u64) {
+        self.add(Counter::ReceivedPackets, packets);
+        self.add(Counter::ReceivedBytes, bytes);
+    }
+
     /// A counter's value.
     #[inline]
     pub(crate) fn get(&self, counter: Counter) -> u64 {

@@ -16,6 +16,7 @@ use roce::wire::Packet;
 use crate::buffer::PayloadOffsets;
 use crate::ids::network_type;
 use crate::mr::{MrError, Region};
+use crate::path::Addresses;
 use crate::source::Source;
 
 /// A valid packet for a device.
@@ -84,7 +85,7 @@ impl Incoming {
 
     /// The type of that header: `enum rdma_network_type`.
     fn network_type(&self) -> u8 {
-        network_type(self.source())
+        network_type(self.ip.source())
     }
 
     /// The type of service or traffic class.
@@ -92,9 +93,12 @@ impl Incoming {
         self.ip.traffic_class()
     }
 
-    /// The source address.
-    pub(crate) fn source(&self) -> IpAddr {
-        self.ip.source()
+    /// The addresses.
+    pub(crate) fn addresses(&self) -> Addresses {
+        Addresses {
+            source: self.ip.source(),
+            destination: self.destination(),
+        }
     }
 
     /// The destination address.

@@ -11,7 +11,7 @@ use super::ops::QpOps;
 use super::types::{Engine, Qp, Queues};
 use crate::counters::Counter;
 use crate::packet::Incoming;
-use crate::path::{Addresses, Path};
+use crate::path::Path;
 use crate::tx;
 use kernel::prelude::*;
 use kernel_ext::compat::module_param;
@@ -127,12 +127,8 @@ impl Engine {
 
     /// Notes whether a packet was marked, if it comes from the peer.
     pub(super) fn note_packet(&mut self, incoming: &Incoming) {
-        let addresses = Addresses {
-            source: incoming.source(),
-            destination: incoming.destination(),
-        };
         let path = self.queues.path.as_ref();
-        if path.is_some_and(|path| path.is_from_peer(addresses)) {
+        if path.is_some_and(|path| path.is_from_peer(incoming.addresses())) {
             self.note_marks(incoming.traffic_class(), 1);
         }
     }

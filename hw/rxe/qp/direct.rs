@@ -78,12 +78,6 @@ impl Engine {
         check::suits(&qp.rxe, qp.service, self.queues.admitted, packets)
     }
 
-    fn count_received(&self, packets: u64, bytes: u64) {
-        let counters = &self.queues.counters;
-        counters.add(Counter::ReceivedPackets, packets);
-        counters.add(Counter::ReceivedBytes, bytes);
-    }
-
     /// Handles a run of packets of a direct copy, which have the headers of `path`.
     fn take_copy(
         &mut self,
@@ -93,7 +87,8 @@ impl Engine {
         source: &Source<'_>,
     ) -> Received {
         let packets = u64::from(run.count());
-        self.count_received(packets, path.bytes_of(run));
+        let bytes = path.bytes_of(run);
+        self.queues.counters.received(packets, bytes);
         let bth = run.packet().bth();
         if !self.takes(qp, run) || !self.is_from_peer(qp, bth, path.addresses()) {
             return Received::Done;
@@ -110,7 +105,8 @@ impl Engine {
         let received = self.take_run(qp, run, payload, arrival);
         if received == Received::Absent {
             // They are counted when they arrive as packets.
-            self.count_received(packets.wrapping_neg(), path.bytes_of(run).wrapping_neg());
+            let counters = &self.queues.counters;
+            counters.received(packets.wrapping_neg(), bytes.wrapping_neg());
         }
         received
     }

@@ -14,7 +14,6 @@ use crate::check;
 use crate::counters::Counters;
 use crate::limits;
 use crate::packet::{Arrival, Incoming, Payload};
-use crate::path::Addresses;
 use core::sync::atomic::Ordering;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -66,14 +65,6 @@ pub(super) fn more_slots(max_dest_rd_atomic: Option<u8>) -> Result<Option<Slots>
     };
     let least = RESOURCES.max(limit.into());
     slots(least.min(MOST)).map(Some)
-}
-
-/// The addresses of the packets in a buffer.
-fn addresses_of(buffer: &Buffer) -> Addresses {
-    Addresses {
-        source: buffer.source(),
-        destination: buffer.destination(),
-    }
 }
 
 impl Engine {
@@ -301,10 +292,7 @@ impl Engine {
     fn receive(&mut self, qp: &Qp, incoming: &Incoming) -> Received {
         let connected = qp.service != Service::Ud;
         let bth = incoming.packet().bth();
-        let addresses = Addresses {
-            source: incoming.source(),
-            destination: incoming.destination(),
-        };
+        let addresses = incoming.addresses();
         if connected && !self.is_from_peer(qp, bth, addresses) {
             check::ignore_notification(&qp.rxe, bth);
             return Received::Done;
@@ -437,7 +425,7 @@ impl Engine {
     fn count_arrived(&mut self, buffer: &Buffer, arrived: Arrived) {
         let path = self.queues.path.as_ref();
         if self.queues.congestion.is_some()
-            && path.is_some_and(|path| path.is_from_peer(addresses_of(buffer)))
+            && path.is_some_and(|path| path.is_from_peer(buffer.addresses()))
         {
             self.note_marks(buffer.traffic_class(), arrived.packets());
         }
@@ -462,7 +450,7 @@ impl Engine {
             len,
         };
         let bth = run.packet().bth();
-        if !self.is_from_peer(qp, bth, addresses_of(buffer)) {
+        if !self.is_from_peer(qp, bth, buffer.addresses()) {
             check::ignore_notification(&qp.rxe, bth);
             return Received::Done;
         }

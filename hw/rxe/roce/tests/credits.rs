@@ -6,9 +6,9 @@ mod common;
 
 use common::network::{Endpoint, Impairments, Network};
 use common::world::{slots, Region, Sent, World, BASE, RKEY};
-use common::{recv_attr, send_attr, SELF};
+use common::{recv_attr, send_attr, SELF, SEND};
 use proptest::prelude::*;
-use roce::memory::{SendExtra, SendOp, TransmitError};
+use roce::memory::{SendOp, TransmitError};
 use roce::opcode::{Kind, Opcode};
 use roce::pkey::Pkey;
 use roce::psn::{Msn, Psn};
@@ -18,9 +18,6 @@ use roce::state::{Counter, Run, Service, Time, WcStatus};
 use roce::timer::RnrTimer;
 use roce::wire::{Aeth, Bth, Credits, Headers, Packet, Parts, Syndrome};
 
-const SEND: SendOp = SendOp::Send {
-    extra: SendExtra::None,
-};
 const WRITE: SendOp = SendOp::Write {
     va: BASE,
     rkey: RKEY,

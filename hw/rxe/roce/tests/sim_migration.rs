@@ -7,11 +7,10 @@
 mod common;
 
 use common::network::{Endpoint, Impairments, Network};
-use common::world::{World, BASE, RKEY};
-use common::{recv_attr, send_attr, Rng};
+use common::world::World;
+use common::{recv_attr, send_attr, Rng, READ, SEND};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use roce::memory::{SendExtra, SendOp};
 use roce::migration::{PathAttr, PathState};
 use roce::pkey::Pkey;
 use roce::state::{QpEvent, Received, Run, SendAttr, Service, Time, WcStatus};
@@ -20,14 +19,6 @@ use roce::wire::Packet;
 
 const PRIMARY: usize = 0;
 const ALTERNATE: usize = 1;
-const SEND: SendOp = SendOp::Send {
-    extra: SendExtra::None,
-};
-const READ: SendOp = SendOp::Read {
-    va: BASE,
-    rkey: RKEY,
-    invalidate: false,
-};
 /// The attributes of the alternate path.
 const PATH: PathAttr = PathAttr {
     pkey: Pkey::new(0x8765),

@@ -39,7 +39,7 @@ set_auto() { on A rdma stat qp set link rxe0/1 auto "$@"; }
 bind() { on A rdma stat qp bind link rxe0/1 "$@"; }
 unbind() { on A rdma stat qp unbind link rxe0/1 "$@"; }
 
-# so_many N SIZE: what N packets of a SEND count, with the headers of IPv4, UDP and the BTH, and the ICRC.
+# bytes N SIZE: what N packets of a SEND count, with the headers of IPv4, UDP and the BTH, and the ICRC.
 bytes() { echo $(($1 * (20 + 8 + 12 + $2 + 4))); }
 sent() { echo "sent_pkts $1${3:+ rdma_sends $3} sent_bytes $(bytes "$1" "$2")"; }       # packets, size, messages
 received() { echo "rcvd_pkts $1${3:+ rdma_recvs $3} rcvd_bytes $(bytes "$1" "$2")"; }

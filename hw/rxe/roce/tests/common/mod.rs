@@ -7,17 +7,30 @@
 pub mod network;
 pub mod world;
 
+use roce::memory::{SendExtra, SendOp};
 use roce::mtu::Mtu;
 use roce::pkey::Pkey;
 use roce::psn::Psn;
 use roce::state::{RecvAttr, RemoteAccess, SendAttr, Service};
 use roce::timer::{AckTimeout, RnrTimer};
 use roce::wire::Qpn;
+use world::{BASE, RKEY};
 
 /// The queue pair number of the peer in tests of a single engine.
 pub const PEER: Qpn = Qpn::new(0x42);
 /// The own queue pair number in tests of a single engine.
 pub const SELF: Qpn = Qpn::new(0x17);
+
+/// A SEND.
+pub const SEND: SendOp = SendOp::Send {
+    extra: SendExtra::None,
+};
+/// A READ of the peer's memory, from its beginning.
+pub const READ: SendOp = SendOp::Read {
+    va: BASE,
+    rkey: RKEY,
+    invalidate: false,
+};
 
 /// Default attributes of a requester.
 pub fn send_attr(service: Service) -> SendAttr {

@@ -14,7 +14,7 @@ mod states;
 mod unreliable;
 
 use common::world::{Sent, World, BASE, RKEY};
-use common::{send_attr, PEER, SELF};
+use common::{send_attr, PEER, READ, SELF, SEND};
 use roce::memory::{AtomicOp, SendExtra, SendOp, SendWr, TransmitError, UdDest};
 use roce::mtu::Mtu;
 use roce::opcode::{Opcode, Position};
@@ -35,14 +35,6 @@ struct Rig {
     now: u64,
 }
 
-const SEND: SendOp = SendOp::Send {
-    extra: SendExtra::None,
-};
-const READ: SendOp = SendOp::Read {
-    va: BASE,
-    rkey: RKEY,
-    invalidate: false,
-};
 const WRITE: SendOp = SendOp::Write {
     va: BASE,
     rkey: RKEY,
