@@ -379,7 +379,8 @@ static void test_leave_early(void)
 	CHECK(!leaving.member.multicast, "and left before its answer");
 	CHECK(gone(7), "the group goes");
 	CHECK_EQ(0, atomic_read(&leaving.member.calls), "nobody is told");
-	CHECK_EQ(1, mt_sa_requests(MEMBER_RECORD, DELETE), "the administrator is told");
+	/* Again where its answer takes more than the three seconds of a request. */
+	CHECK(mt_sa_requests(MEMBER_RECORD, DELETE) >= 1, "the administrator is told");
 	CHECK_EQ(0, joined(7), "the port is not in the group");
 }
 

@@ -186,8 +186,8 @@ skip_all() {
 # mapped anew: a thread that maps and unmaps would go on with the old pages where it comes to next.
 together() { if grep -q 'User Mode Linux' /proc/cpuinfo; then taskset -c 0 "$@"; else "$@"; fi; }
 
-# fuzz_count FEW [MANY]: how many calls a fuzzer makes: COUNT, or many (80,000) where nothing is emulated, or the few.
-fuzz_count() { echo "${COUNT:-$(grep -q 'User Mode Linux' /proc/cpuinfo && echo "${2:-80000}" || echo "$1")}"; }
+# fuzz_count FEW [MANY]: how many calls a fuzzer makes: COUNT, or many (40,000) where nothing is emulated, or the few.
+fuzz_count() { echo "${COUNT:-$(grep -q 'User Mode Linux' /proc/cpuinfo && echo "${2:-40000}" || echo "$1")}"; }
 
 # after_attack: the device works, nothing is left of who attacked, the modules can go; ends the program.
 after_attack() {
@@ -209,7 +209,11 @@ kernel_slowness=1
 ! grep -q 'User Mode Linux' /proc/cpuinfo || kernel_slowness=5
 # So many times longer are all time limits, that of `timeout` (slow/timeout) too: PACE is how slow the machine is besides.
 export SLOWNESS=$((kernel_slowness * ${PACE:-1}))
-[ $SLOWNESS = 1 ] || PATH=$(dirname "${BASH_SOURCE[0]}")/slow:$PATH
+if [ $SLOWNESS != 1 ]; then
+	PATH=$(dirname "${BASH_SOURCE[0]}")/slow:$PATH
+	# When the kernel complains that a net device that goes is still in use.
+	echo $((10 * SLOWNESS)) > /proc/sys/net/core/netdev_unregister_timeout_secs
+fi
 
 # What the kernel has said since its boot: during a boot User Mode Linux with lockdep reports itself.
 said_since_boot() { dmesg | tac | sed '/guest-init: the system is up/q' | tac; }

@@ -3,7 +3,8 @@
 # Transfers in segments (RMPP): a sender and a receiver by themselves, whose peer is played by the test, and both together over a
 # network that loses, doubles and reorders. On a fake InfiniBand device.
 # rows: 6.017
-# kernels: stock debug uml
+# kernels: stock debug
+# kernels long: uml
 # timeout: 120
 # long: 180 TIMEOUT=yes
 . "$(dirname "$0")/lib.sh"

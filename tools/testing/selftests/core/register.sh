@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0
 # Devices are registered and unregistered under lockdep, four at a time, while the stock users of RDMA in the kernel are loaded. Two of
 # them come back to the core from their `add` and `remove`: RDS and the ids of a program listen on each device that there is.
-# There are 40 rounds; in make check-long 1,000.
+# There are 16 rounds; in make check-long 1,000.
 # rows long: 2.010
 # kernels: uml
 # timeout: 60
 # long: 3600 ROUNDS=1000
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
-rounds=${ROUNDS:-40}
+rounds=${ROUNDS:-16}
 
 lockdep_is_on() { grep 'debug_locks: *1' /proc/lockdep_stats; }
 # listens PROGRAM: it has an id on rxeL that waits for connections. ([ and ] are about the name of a user in the kernel.)

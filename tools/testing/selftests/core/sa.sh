@@ -3,7 +3,8 @@
 # The client of the subnet administrator: queries as they are on the wire, byte by byte, and how they end; the subnet manager
 # changes; the local service is asked before it (local_service.py). On a fake InfiniBand device with an administrator of its own;
 # what is refused on RoCE.
-# kernels: stock debug uml
+# kernels: stock debug
+# kernels long: uml
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/mad.bash"

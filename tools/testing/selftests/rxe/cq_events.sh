@@ -3,7 +3,8 @@
 # Events of completion queues: moderation (verbs_moderation.c), and a queue that overruns, with the queue pairs that use it
 # (verbs_overrun.c).
 # rows: 2.023 3.105 3.109 4.078 8.073
-# kernels: stock debug uml
+# kernels: stock debug
+# kernels long: uml
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Reliable transport over a network that loses, reorders, duplicates and corrupts packets on both ends.
 # rows: 3.016 3.074 3.075
-# kernels: stock kcsan uml
+# kernels: stock kcsan
+# kernels long: uml
 # timeout: 240
 . "$(dirname "$0")/lib.sh"
 export LIMIT=100

@@ -3,8 +3,9 @@
 # Counters that queue pairs of rdma_rxe are bound to, with the program `rdma`: by type and by process, by hand; what they count of
 # traffic of a known size, on one device and on the wire; what stays of it when a queue pair, a counter or the device goes.
 # rows: 8.056
-# kernels: stock debug uml
-# mixes: rdma_rxe ib_core
+# kernels: stock debug
+# kernels long: uml
+# mixes: rdma_rxe
 # timeout: 240
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")

@@ -5,7 +5,8 @@
 # The storm has 50 rounds; in make check-long 1,000.
 # rows: 2.009
 # rows uml: 9.014
-# kernels: stock kcsan uml
+# kernels: kcsan uml
+# kernels long: stock
 # mix: ib_core rdma_rxe
 # timeout: 600
 # long: 3600 ROUNDS=1000

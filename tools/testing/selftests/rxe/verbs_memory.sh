@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Memory regions and what they pin (verbs_memory.c), completion queues (verbs_poll.c), datagrams (verbs_ud.c).
 # rows: 2.033 2.042 3.012 3.086 3.089 3.131 4.037 4.054 4.077 4.113 4.114 4.125 4.142 9.037 2.043 4.115
-# mixes: all
+# mixes: long
 # timeout: 180
 . "$(dirname "$0")/lib.sh"
 

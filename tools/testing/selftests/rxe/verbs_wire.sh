@@ -3,7 +3,7 @@
 # What verbs look like on the wire (verbs_wire.c): the headers of each operation as they were recorded on the stock modules, timers,
 # credits, fields of an address, and packets that the peer did not send.
 # rows: 2.024 3.002 3.013 3.014 3.037 3.064 3.067 3.069 3.070 3.071 3.072 3.076 3.085 3.106 8.078
-# mixes: all
+# mixes: long
 # timeout: 150
 . "$(dirname "$0")/lib.sh"
 

@@ -5,7 +5,7 @@
 # destroyed in each state and by their handlers, messages with guessed numbers, more messages than an identifier takes, the removal of a
 # device under them. The counters. Nothing is left.
 # rows: 5.046 6.031 6.032 6.033
-# mixes: all
+# mixes: long
 # kernels: stock uml
 # timeout: 300
 . "$(dirname "$0")/lib.sh"

@@ -4,7 +4,8 @@
 # are of one namespace alone, namespaces that lose their name under connections of the kernel, and that end under those of programs;
 # links and the driver's module that go under programs that connect in both. Nothing is left.
 # mixes: long
-# kernels: stock uml
+# kernels: uml
+# kernels long: stock
 # timeout: 240
 # long: 1800 ROUNDS=50
 . "$(dirname "$0")/lib.sh"

@@ -4,7 +4,8 @@
 # wrong, late or not at all; what malformed messages are answered with, as recorded on the stock module; 20,000 messages, most of them
 # malformed, while identifiers come and go.
 # mixes: long
-# kernels: stock uml
+# kernels: stock
+# kernels long: uml
 # timeout: 420
 . "$(dirname "$0")/lib.sh"
 

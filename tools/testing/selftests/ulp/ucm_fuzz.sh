@@ -12,7 +12,7 @@
 # allows: UBSAN: shift-out-of-bounds in *cm.c:* in ib_send_cm_req()
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
-count=$(fuzz_count 20000 60000)
+count=$(fuzz_count 20000 30000)
 hosts_up || exit
 
 # replug PID: the device goes and comes again, as long as the process runs.

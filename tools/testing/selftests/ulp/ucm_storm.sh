@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Users of /dev/infiniband/rdma_cm that are killed while they connect, listen and are connected, and devices that go under them, again and
 # again; the module goes and comes between.
-# kernels: stock uml
+# kernels: uml
+# kernels long: stock
 # timeout: 240
 # long: 3600 ROUNDS=200
 . "$(dirname "$0")/lib.sh"

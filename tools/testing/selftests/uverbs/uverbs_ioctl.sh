@@ -4,7 +4,7 @@
 # smoke: yes
 # kernels: stock debug
 # rows: 1.047 2.016 4.022
-# mixes: all rdma_rxe ib_uverbs ib_core+rdma_rxe ib_core+ib_uverbs
+# mixes: all rdma_rxe ib_uverbs
 # timeout: 60
 . "$(dirname "$0")/lib.sh"
 
