@@ -12,7 +12,7 @@
 use crate::counters::Counters;
 use crate::icrc::{is_intact, Prefixes};
 use crate::ids::network_type;
-use crate::path::Addresses;
+use crate::path::AddressPair;
 use core::cell::Cell;
 use core::net::IpAddr;
 use core::num::{NonZeroU16, NonZeroUsize};
@@ -201,8 +201,8 @@ impl Buffer {
     }
 
     /// The addresses of the packets.
-    pub(crate) fn addresses(&self) -> Addresses {
-        Addresses {
+    pub(crate) fn addresses(&self) -> AddressPair {
+        AddressPair {
             source: self.ip.source(),
             destination: self.destination(),
         }

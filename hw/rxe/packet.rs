@@ -16,7 +16,7 @@ use roce::wire::Packet;
 use crate::buffer::PayloadOffsets;
 use crate::ids::network_type;
 use crate::mr::{MrError, Region};
-use crate::path::Addresses;
+use crate::path::AddressPair;
 use crate::source::Source;
 
 /// A valid packet for a device.
@@ -94,8 +94,8 @@ impl Incoming {
     }
 
     /// The addresses.
-    pub(crate) fn addresses(&self) -> Addresses {
-        Addresses {
+    pub(crate) fn addresses(&self) -> AddressPair {
+        AddressPair {
             source: self.ip.source(),
             destination: self.destination(),
         }

@@ -29,9 +29,17 @@ const FIRST_SOURCE_PORT: u16 = 0xc000;
 
 /// The addresses of a packet.
 #[derive(Clone, Copy)]
-pub(crate) struct Addresses {
+pub(crate) struct AddressPair {
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
+}
+
+impl AddressPair {
+    /// Whether packets with these addresses go the other way than those with `other`.
+    #[inline]
+    fn is_reverse_of(self, other: Self) -> bool {
+        self.destination == other.source && self.source == other.destination
+    }
 }
 
 /// The path of packets: an address vector and the route to it.
@@ -61,8 +69,11 @@ pub(crate) struct Alternate {
 
 impl Alternate {
     /// As [`Path::is_from_peer`].
-    pub(crate) fn is_from_peer(&self, addresses: Addresses) -> bool {
-        addresses.destination == self.av.source_address() && addresses.source == self.av.destination
+    pub(crate) fn is_from_peer(&self, addresses: AddressPair) -> bool {
+        addresses.is_reverse_of(AddressPair {
+            source: self.av.source_address(),
+            destination: self.av.destination,
+        })
     }
 }
 
@@ -164,14 +175,14 @@ impl Path {
 
     /// Whether a packet between these addresses was sent from this path's destination to its source.
     #[inline]
-    pub(crate) fn is_from_peer(&self, addresses: Addresses) -> bool {
-        addresses.destination == self.source && addresses.source == self.av.destination
+    pub(crate) fn is_from_peer(&self, addresses: AddressPair) -> bool {
+        addresses.is_reverse_of(self.addresses())
     }
 
     /// The addresses of the packets that it sends.
     #[inline]
-    pub(crate) fn addresses(&self) -> Addresses {
-        Addresses {
+    pub(crate) fn addresses(&self) -> AddressPair {
+        AddressPair {
             source: self.source,
             destination: self.av.destination,
         }

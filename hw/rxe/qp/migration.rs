@@ -8,7 +8,7 @@
 
 use super::attr::Attr;
 use super::types::{Engine, Qp, Queues};
-use crate::path::{Addresses, Alternate, Path};
+use crate::path::{AddressPair, Alternate, Path};
 use crate::pkeys::Partition;
 use rdma::abi::qp::MigState;
 use roce::migration::{Migration, Origin, PathAttr, PathState, Verdict, Wanted};
@@ -67,7 +67,7 @@ impl Queues {
     }
 
     /// The paths that a packet may have come by: its addresses are theirs, and so is its P_Key.
-    fn origin(&self, qp: &Qp, bth: &Bth, addresses: Addresses) -> Origin {
+    fn origin(&self, qp: &Qp, bth: &Bth, addresses: AddressPair) -> Origin {
         let admits = |partition| qp.rxe.pkeys.admits(partition, bth.pkey);
         Origin {
             primary: self
@@ -105,7 +105,7 @@ impl Engine {
 
     /// Whether a packet between two addresses is from the peer of a connected QP. If the peer has migrated, so does the QP.
     #[inline]
-    pub(super) fn is_from_peer(&mut self, qp: &Qp, bth: &Bth, addresses: Addresses) -> bool {
+    pub(super) fn is_from_peer(&mut self, qp: &Qp, bth: &Bth, addresses: AddressPair) -> bool {
         if !self.queues.migration.has_migrated() {
             return self.judge(qp, bth, addresses);
         }
@@ -114,7 +114,7 @@ impl Engine {
     }
 
     #[cold]
-    fn judge(&mut self, qp: &Qp, bth: &Bth, addresses: Addresses) -> bool {
+    fn judge(&mut self, qp: &Qp, bth: &Bth, addresses: AddressPair) -> bool {
         let origin = self.queues.origin(qp, bth, addresses);
         if bth.opcode == Opcode::Cnp {
             // Its bit says nothing.
