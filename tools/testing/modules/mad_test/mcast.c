@@ -369,6 +369,8 @@ static void leave_work(struct work_struct *work)
 /* A member that leaves before the answer to its join gets no callback, and the port is not in the group afterwards. */
 static void test_leave_early(void)
 {
+	int requests;
+
 	memset(&leaving.member, 0, sizeof(leaving.member));
 	INIT_WORK(&leaving.work, leave_work);
 	mt_wire_begin(late);
@@ -379,8 +381,9 @@ static void test_leave_early(void)
 	CHECK(!leaving.member.multicast, "and left before its answer");
 	CHECK(gone(7), "the group goes");
 	CHECK_EQ(0, atomic_read(&leaving.member.calls), "nobody is told");
-	/* Again where its answer takes more than the three seconds of a request. */
-	CHECK(mt_sa_requests(MEMBER_RECORD, DELETE) >= 1, "the administrator is told");
+	requests = mt_sa_requests(MEMBER_RECORD, DELETE);
+	/* Again on a slow machine, where the answer may take more than the three seconds of a request. */
+	mt_result(requests == 1 || (requests > 1 && mt_slowness > 1), requests, "the administrator is told");
 	CHECK_EQ(0, joined(7), "the port is not in the group");
 }
 

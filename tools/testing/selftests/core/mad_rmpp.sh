@@ -4,7 +4,6 @@
 # network that loses, doubles and reorders. On a fake InfiniBand device.
 # rows: 6.017
 # kernels: stock debug
-# kernels long: uml
 # timeout: 120
 # long: 180 TIMEOUT=yes
 . "$(dirname "$0")/lib.sh"

@@ -4,7 +4,6 @@
 # sends than the queue takes, flow control, sends that fail, agents that go. On a fake InfiniBand device, with mad_test, in C.
 # rows: 3.094 6.017 6.018
 # kernels: stock debug
-# kernels long: uml
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/mad.bash"

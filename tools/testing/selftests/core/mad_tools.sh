@@ -4,7 +4,6 @@
 # InfiniBand device.
 # rows: 6.001 6.002 6.005 6.016 6.020 6.021 6.039
 # kernels: stock
-# kernels long: uml
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/mad.bash"

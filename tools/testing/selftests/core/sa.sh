@@ -4,7 +4,6 @@
 # changes; the local service is asked before it (local_service.py). On a fake InfiniBand device with an administrator of its own;
 # what is refused on RoCE.
 # kernels: stock debug
-# kernels long: uml
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/mad.bash"

@@ -3,7 +3,6 @@
 # Direct copies do not nest: a chain of 128 queue pairs of one device, each with READs waiting, does not fill the kernel's stack
 # (verbs_chain.c).
 # kernels: stock
-# kernels long: uml
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 our_driver || skip_all "the stock driver always sends packets"

@@ -4,7 +4,6 @@
 # (verbs_overrun.c).
 # rows: 2.023 3.105 3.109 4.078 8.073
 # kernels: stock debug
-# kernels long: uml
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")

@@ -3,7 +3,6 @@
 # Reliable transport over a network that loses, reorders, duplicates and corrupts packets on both ends.
 # rows: 3.016 3.074 3.075
 # kernels: stock kcsan
-# kernels long: uml
 # timeout: 240
 . "$(dirname "$0")/lib.sh"
 export LIMIT=100

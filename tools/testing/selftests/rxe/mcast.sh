@@ -3,7 +3,6 @@
 # Multicast: within a device, call by call (verbs_mcast.c), and between hosts (mckey).
 # rows: 1.073 1.074 4.015 4.112 4.131 4.132 5.036 6.035 6.036 6.037 6.038 7.038
 # kernels: stock
-# kernels long: uml
 # mixes: all
 # timeout: 120
 . "$(dirname "$0")/lib.sh"

@@ -4,7 +4,6 @@
 # traffic of a known size, on one device and on the wire; what stays of it when a queue pair, a counter or the device goes.
 # rows: 8.056
 # kernels: stock debug
-# kernels long: uml
 # mixes: rdma_rxe
 # timeout: 240
 . "$(dirname "$0")/lib.sh"

@@ -5,7 +5,7 @@
 # The storm has 50 rounds; in make check-long 1,000.
 # rows: 2.009
 # rows uml: 9.014
-# kernels: kcsan uml
+# kernels: uml kcsan
 # kernels long: stock
 # mix: ib_core rdma_rxe
 # timeout: 600

@@ -5,7 +5,6 @@
 # malformed, while identifiers come and go.
 # mixes: long
 # kernels: stock
-# kernels long: uml
 # timeout: 420
 . "$(dirname "$0")/lib.sh"
 
