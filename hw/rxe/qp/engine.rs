@@ -485,7 +485,10 @@ impl Engine {
         let (requester, responder, mut ops) = self.split(qp, None);
         let answered = responder.run(budget, &mut ops);
         let sent = requester.run(now, budget, &mut ops);
-        ops.flush();
+        // The last packet of a READ's response waits for the first ones of the next response, which the next run sends.
+        if answered != Run::More {
+            ops.flush();
+        }
         let moved = self.settle(qp);
         moved || answered == Run::More || sent == Run::More
     }
