@@ -26,7 +26,7 @@ a4=$(gid_index A) a6=$(gid_index A 6) b4=$(gid_index B) b6=$(gid_index B 6)
 # Somebody whom the CM's MADs may find.
 on_exec A rping -s -a "$(addr A)" > /dev/null 2>&1 &
 listener=$!
-told "the fuzzer ends well" "$here/fuzz_mads" rxe0 A vethA "$a4" "$a6" rxe1 B vethB "$b4" "$b6" "$(fuzz_count 6000 8000)" "${SEED:-1}"
+told "the fuzzer ends well" "$here/fuzz_mads" rxe0 A vethA "$a4" "$a6" rxe1 B vethB "$b4" "$b6" "$(fuzz_count 6000 4000)" "${SEED:-1}"
 kill $listener 2> /dev/null
 wait $listener 2> /dev/null
 "$here/umad_storm" serve rxe1 "$b6" > /run/fuzz_mads.server 2>&1 &

@@ -21,7 +21,6 @@ step() {
 	"$@"
 	settle
 	tell gids
-	settle
 }
 
 # ips COMMAND...: several commands of ip(8), between commas; "settle" waits: link-local addresses come by themselves, and

@@ -38,7 +38,7 @@ one() {
 }
 storm() {
 	local round
-	for ((round = 0; round < ${ROUNDS:-12}; round++)); do one $round || return; done 2> /dev/null
+	for ((round = 0; round < ${ROUNDS:-8}; round++)); do one $round || return; done 2> /dev/null
 	echo "$round rounds"
 }
 # peer KIND: a server has a peer that breaks the protocol, and hears that it has gone.
