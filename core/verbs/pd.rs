@@ -96,8 +96,11 @@ fn __ib_alloc_pd(device: &Device, flags: u32, caller: Caller, sleep: &MaySleep) 
 ///
 /// # Errors
 ///
-/// Errors of the driver: the domain is then not deallocated.
+/// `EBUSY` while it is used, and errors of the driver: the domain is then not deallocated.
 #[export]
 fn ib_dealloc_pd_user(pd: Owned<Pd>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
+    if pd.uses().is_used() {
+        return Err(EBUSY);
+    }
     dealloc(pd, udata, sleep)
 }

@@ -206,12 +206,12 @@ impl Mrs {
     ///
     /// # Errors
     ///
-    /// `EINVAL` while windows are bound to it (IBTA volume 1, section 10.6.7.2.6).
+    /// `EBUSY` while windows are bound to it (IBTA volume 1, section 10.6.7.2.6).
     pub(crate) fn remove(&self, mr: &Mr, ctx: &MaySleep) -> Result {
         let unbound = 0;
         mr.windows
             .compare_exchange(unbound, DEREGISTERING, Ordering::AcqRel, Ordering::Acquire)
-            .map_err(|_| EINVAL)?;
+            .map_err(|_| EBUSY)?;
         drop(self.table.remove(mr.index, ctx));
         let paged = mr.paged();
         mr.memory.revoke(ctx);

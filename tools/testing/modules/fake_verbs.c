@@ -6,7 +6,7 @@
  *
  * Loading it makes the device fakev0. It reports events when it is asked for something that makes no sense for it:
  *
- *   arming a CQ               a completion, and, if for solicited ones, IB_EVENT_CQ_ERR
+ *   arming a CQ               a completion, also in the program's memory, and, if for solicited ones, IB_EVENT_CQ_ERR
  *   modifying a QP            IB_EVENT_COMM_EST
  *   modifying an SRQ          IB_EVENT_SRQ_LIMIT_REACHED
  *   modifying a WQ            IB_EVENT_WQ_FATAL
@@ -16,14 +16,15 @@
  *
  * What a client in the kernel posts is flushed at once.
  *
- * With the parameter "more" set the device moderates CQs (3 completions, 4 microseconds, and no others) and has address handles, and its
- * port requires a GRH of each.
+ * With the parameter "more" set the device moderates CQs (3 completions, 4 microseconds, and no others), has CQs in memory of the program
+ * and address handles, and its port requires a GRH of each.
  *
  * The parameter "fail" names an object that is not destroyed: the method answers EDEADLK. "live" tells how many objects there are.
  */
 #include <linux/module.h>
 #include <linux/pci-p2pdma.h>
 #include <linux/slab.h>
+#include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
 #define UVERBS_MODULE_NAME fake_verbs
@@ -196,13 +197,47 @@ static int dealloc_xrcd(struct ib_xrcd *xrcd, struct ib_udata *udata) { return g
 
 /* Queues */
 
+struct fake_cq {
+	struct ib_cq ib;
+	/* Memory of the program for completions, if it has given some. */
+	struct ib_umem *memory;
+};
+
+static struct fake_cq *to_fake_cq(struct ib_cq *cq) { return container_of(cq, struct fake_cq, ib); }
+
 static int create_cq(struct ib_cq *cq, const struct ib_cq_init_attr *attr, struct uverbs_attr_bundle *attrs)
 {
 	cq->cqe = attr->cqe + 1;
 	return made();
 }
 
-static int destroy_cq(struct ib_cq *cq, struct ib_udata *udata) { return gone("cq"); }
+static int create_user_cq(struct ib_cq *cq, const struct ib_cq_init_attr *attr, struct uverbs_attr_bundle *attrs)
+{
+	struct ib_umem *memory;
+
+	memory = ib_umem_get_cq_buf(cq->device, attrs, attr->cqe * sizeof(struct ib_uverbs_wc), IB_ACCESS_LOCAL_WRITE);
+	if (IS_ERR(memory))
+		return PTR_ERR(memory);
+	to_fake_cq(cq)->memory = memory;
+	return create_cq(cq, attr, attrs);
+}
+
+static int destroy_cq(struct ib_cq *cq, struct ib_udata *udata)
+{
+	int ret = gone("cq");
+
+	if (!ret)
+		ib_umem_release(to_fake_cq(cq)->memory);
+	return ret;
+}
+
+/* A completion at the start of the program's memory. */
+static void complete_in(struct ib_umem *memory)
+{
+	struct ib_uverbs_wc wc = { .wr_id = 0x5ca1ab1e, .status = IB_WC_SUCCESS, .byte_len = 77 };
+
+	memcpy(page_address(sg_page(memory->sgt_append.sgt.sgl)) + ib_umem_offset(memory), &wc, sizeof(wc));
+}
 
 /* The completion of the kernel's last request, which is of this queue. */
 static struct ib_cq *flushed_to;
@@ -241,6 +276,8 @@ static int req_notify_cq(struct ib_cq *cq, enum ib_cq_notify_flags flags)
 {
 	struct ib_event event = { .device = device, .element.cq = cq, .event = event_or(IB_EVENT_CQ_ERR) };
 
+	if (to_fake_cq(cq)->memory)
+		complete_in(to_fake_cq(cq)->memory);
 	cq->comp_handler(cq, cq->cq_context);
 	if ((flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED)
 		cq->event_handler(&event, cq->cq_context);
@@ -603,9 +640,9 @@ static const struct ib_device_ops ops = {
 	.read_comp_cntr = read_comp_cntr,
 	INIT_RDMA_OBJ_SIZE(ib_comp_cntr, fake_comp_cntr, ib),
 #endif
+	INIT_RDMA_OBJ_SIZE(ib_cq, fake_cq, ib),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, fake_context, ib),
 	.size_ib_counters = sizeof(struct ib_counters),
-	.size_ib_cq = sizeof(struct ib_cq),
 	.size_ib_dmah = sizeof(struct ib_dmah),
 	.size_ib_pd = sizeof(struct ib_pd),
 	.size_ib_qp = sizeof(struct ib_qp),
@@ -621,6 +658,7 @@ static int destroy_ah(struct ib_ah *ah, u32 flags) { return gone("ah"); }
 static const struct ib_device_ops more_ops = {
 	.create_ah = create_ah,
 	.create_user_ah = create_ah,
+	.create_user_cq = create_user_cq,
 	.destroy_ah = destroy_ah,
 	.modify_cq = modify_cq,
 	.size_ib_ah = sizeof(struct ib_ah),

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A client in the kernel that leaves a protection domain behind when its device goes, if the parameter "leaves" says so. */
+/*
+ * A client in the kernel that leaves a protection domain behind when its device goes, if the parameter "leaves" says so; with "busy" it
+ * deallocates one too early.
+ */
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <rdma/ib_verbs.h>
@@ -12,9 +15,26 @@ module_param(device, charp, 0444);
 static bool leaves;
 module_param(leaves, bool, 0644);
 
+static bool busy;
+module_param(busy, bool, 0644);
+
 static struct ib_client client;
 /* What was left behind. Its device is gone, so nobody but the module has it. */
 static struct ib_pd *left;
+
+/* Deallocates a domain while a region is in it, and logs how many users it has then and without the region. */
+static noinline void leaky_busy(struct ib_pd *pd)
+{
+	struct ib_mr *mr = ib_alloc_mr(pd, IB_MR_TYPE_MEM_REG, 1);
+	int with;
+
+	if (IS_ERR(mr))
+		return;
+	ib_dealloc_pd(pd);
+	with = atomic_read(&pd->usecnt);
+	ib_dereg_mr(mr);
+	pr_info("leaky_client: users: %d, then %d\n", with, atomic_read(&pd->usecnt));
+}
 
 static int leaky_add(struct ib_device *dev)
 {
@@ -25,6 +45,8 @@ static int leaky_add(struct ib_device *dev)
 	pd = ib_alloc_pd(dev, 0);
 	if (IS_ERR(pd))
 		return PTR_ERR(pd);
+	if (busy)
+		leaky_busy(pd);
 	ib_set_client_data(dev, &client, pd);
 	return 0;
 }

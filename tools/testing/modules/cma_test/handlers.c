@@ -208,6 +208,33 @@ static void waiting(void)
 	rt_down(&active);
 }
 
+static void destroy_later(struct work_struct *work)
+{
+	rt_down(&passive);
+}
+
+static DECLARE_WORK(later, destroy_later);
+
+static int leaves_it_to_work(struct rt_end *end, struct rdma_cm_event *event)
+{
+	if (event->event == RDMA_CM_EVENT_DISCONNECTED)
+		schedule_work(&later);
+	return 0;
+}
+
+/* A handler does not destroy its own identifier: a work item does, after it. */
+static void by_work(void)
+{
+	CHECK("a connection", rt_join(&listener, &active, &passive));
+	passive.act = leaves_it_to_work;
+	CHECK_EQ("its end", 0, rdma_disconnect(active.id));
+	CHECK("a handler that queues a work item", rt_is_next(&passive, RDMA_CM_EVENT_DISCONNECTED));
+	flush_work(&later);
+	CHECK("which destroys the identifier", !passive.id && !atomic_read(&passive.inside));
+	CHECK("the peer is told", rt_is_next(&active, RDMA_CM_EVENT_DISCONNECTED));
+	rt_down(&active);
+}
+
 /* Identifiers that go while something is under way for them. */
 static void early(void)
 {
@@ -243,6 +270,7 @@ void rt_test_handlers(void)
 	inside();
 	locked();
 	waiting();
+	by_work();
 	early();
 	rt_down(&listener);
 }

@@ -25,6 +25,9 @@ pub(super) fn test(may_sleep: &MaySleep) -> Result {
 
     check!(table.remove(5, may_sleep).map(|object| object.number) == Some(1));
     check!(table.remove(5, may_sleep).is_none());
+    // A place that was given back is free for the next one.
+    check!(table.insert(Object::new(8)?, gfp)? == 5);
+    check!(table.remove(5, may_sleep).map(|object| object.number) == Some(8));
     let seen: u32 = table
         .iter()
         .map(|(index, object)| index * 10 + object.number)

@@ -98,10 +98,16 @@ static struct ib_client clients[3] = {
 /* Written to: what to do. */
 static int set_do(const char *value, const struct kernel_param *param)
 {
+	int index;
+
 	if (sysfs_streq(value, "unlisten"))
 		unlisten();
 	else if (sysfs_streq(value, "two devices"))
 		kv_test_two_devices("left", "right");
+	else if (sysfs_streq(value, "adaptive"))
+		kv_test_adaptive("left");
+	else if (sscanf(value, "P_Keys %d", &index) == 1)
+		kv_test_pkeys("left", index);
 	else
 		return -EINVAL;
 	return 0;
@@ -109,7 +115,8 @@ static int set_do(const char *value, const struct kernel_param *param)
 
 static const struct kernel_param_ops do_ops = { .set = set_do };
 module_param_cb(do, &do_ops, NULL, 0200);
-MODULE_PARM_DESC(do, "unlisten: no more events; two devices: queue pairs of objects of the devices on left and right");
+MODULE_PARM_DESC(do, "unlisten: no more events; two devices: those on left and right, and what is of one of them; adaptive: moderation of queues "
+	"of the device on left; P_Keys N: N is the index of the full member among the members of the default partition there");
 
 int kv_clients_register(void)
 {

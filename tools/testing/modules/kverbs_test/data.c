@@ -191,19 +191,6 @@ static void ah_in_softirq(struct kv *kv)
 	kfree(soft);
 }
 
-static int send_datagram(struct kv *kv, struct ib_qp *qp, struct ib_ah *ah, u32 peer)
-{
-	struct ib_sge sge = { .addr = kv->dma[0], .length = 64, .lkey = kv->pd->local_dma_lkey };
-	struct ib_ud_wr wr = {
-		.wr = { .sg_list = &sge, .num_sge = 1, .opcode = IB_WR_SEND, .send_flags = IB_SEND_SIGNALED },
-		.ah = ah,
-		.remote_qpn = peer,
-		.remote_qkey = 0x11111111,
-	};
-
-	return ib_post_send(qp, &wr.wr, NULL);
-}
-
 /* Waits for what one datagram completes: its sending, and its receiving, which is returned. */
 static int wait_datagram(struct kv *kv, struct ib_wc *received)
 {
@@ -248,7 +235,7 @@ void kv_test_ah(struct kv *kv)
 	kv_to_rts(from);
 	kv_to_rts(to);
 	kv_post_recv(kv, to, 1, 5);
-	CHECK_EQ("a datagram is posted", 0, send_datagram(kv, from, ah, to->qp_num));
+	CHECK_EQ("a datagram is posted", 0, kv_post_datagram(kv, from, ah, to->qp_num));
 	CHECK_EQ("and received", 0, wait_datagram(kv, &wc));
 	CHECK_EQ("its sender is told", from->qp_num, wc.src_qp);
 	memset(&got, 0, sizeof(got));
@@ -259,7 +246,7 @@ void kv_test_ah(struct kv *kv)
 	CHECK("ib_create_ah_from_wc", !IS_ERR(back));
 	if (!IS_ERR(back)) {
 		kv_post_recv(kv, from, 1, 6);
-		CHECK_EQ("a reply is posted", 0, send_datagram(kv, to, back, wc.src_qp));
+		CHECK_EQ("a reply is posted", 0, kv_post_datagram(kv, to, back, wc.src_qp));
 		CHECK_EQ("and received by the sender", 0, wait_datagram(kv, &wc));
 		CHECK_EQ("from who has replied", to->qp_num, wc.src_qp);
 		rdma_destroy_ah(back, RDMA_DESTROY_AH_SLEEPABLE);

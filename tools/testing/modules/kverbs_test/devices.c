@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Objects of one device are none of another one's. */
+/* Objects of one device are none of another one's; datagrams from one device to the other. */
+#include <linux/delay.h>
 #include <linux/netdevice.h>
 #include "kverbs.h"
 
@@ -68,8 +69,7 @@ static void try_all(struct parts *one, struct parts *other)
 	CHECK_EQ("nor of the other one", 0, atomic_read(&other->cq->usecnt) + atomic_read(&other->srq->usecnt));
 }
 
-/* The device of a network device. */
-static struct ib_device *device_of(const char *name)
+struct ib_device *kv_device_of(const char *name)
 {
 	struct net_device *netdev = dev_get_by_name(&init_net, name);
 	struct ib_device *device;
@@ -81,9 +81,80 @@ static struct ib_device *device_of(const char *name)
 	return device;
 }
 
+/* A queue pair for datagrams with two receives. */
+static struct ib_qp *datagrams(struct kv *kv)
+{
+	struct ib_qp *qp = kv_qp(kv, IB_QPT_UD, NULL);
+	int ret;
+
+	if (IS_ERR(qp))
+		return NULL;
+	ret = kv_to_init(qp) ?: kv_to_rtr(kv, qp, 0) ?: kv_to_rts(qp) ?: kv_post_recv(kv, qp, 1, 1) ?: kv_post_recv(kv, qp, 1, 1);
+	CHECK_EQ("a queue pair for datagrams", 0, ret);
+	return qp;
+}
+
+/* How many datagrams of that queue pair have come; `waits`: until there is one. */
+static int received(struct kv *kv, u32 from, bool waits)
+{
+	int count = 0;
+	struct ib_wc wc;
+
+	while (waits && !count ? !kv_wait(kv->cq, &wc) : ib_poll_cq(kv->cq, 1, &wc) == 1)
+		count += !wc.status && wc.opcode == IB_WC_RECV && wc.src_qp == from;
+	return count;
+}
+
+/* Address handles at work: the one for the sender's own device is changed into one for the other device. */
+static void change_address(struct kv kv[2], struct ib_qp *from, struct ib_qp *to)
+{
+	struct rdma_ah_attr attr, got = {};
+	struct ib_ah *ah;
+
+	kv_path(&kv[0], &attr);
+	ah = rdma_create_ah(kv[0].pd, &attr, RDMA_CREATE_AH_SLEEPABLE);
+	CHECK("an address handle for the device itself", !IS_ERR(ah));
+	if (IS_ERR(ah))
+		return;
+	CHECK_EQ("a datagram", 0, kv_post_datagram(&kv[0], from, ah, from->qp_num));
+	CHECK_EQ("comes back", 1, received(&kv[0], from->qp_num, true));
+	rdma_ah_set_dgid_raw(&attr, &kv[1].gid);
+	memcpy(attr.roce.dmac, kv[1].mac, ETH_ALEN);
+	CHECK_EQ("rdma_modify_ah: another destination", 0, rdma_modify_ah(ah, &attr));
+	CHECK_EQ("rdma_query_ah", 0, rdma_query_ah(ah, &got));
+	CHECK("tells the new one", !memcmp(&got.grh.dgid, &kv[1].gid, sizeof(kv[1].gid)));
+	rdma_destroy_ah_attr(&got);
+	memset(kv[1].memory[1], 0, KV_SIZE);
+	CHECK_EQ("the next datagram", 0, kv_post_datagram(&kv[0], from, ah, to->qp_num));
+	CHECK_EQ("comes to the other device", 1, received(&kv[1], from->qp_num, true));
+	CHECK("with that destination in its header", !memcmp(kv[1].memory[1] + 24, &kv[1].gid, sizeof(kv[1].gid)));
+	msleep(100);
+	CHECK_EQ("and not to the sender's", 0, received(&kv[0], from->qp_num, false));
+	rdma_destroy_ah(ah, RDMA_DESTROY_AH_SLEEPABLE);
+}
+
+static void addresses(struct ib_device *devices[2])
+{
+	struct kv kv[2] = {};
+	struct ib_qp *qps[2] = {};
+	int nth;
+
+	for (nth = 0; nth < 2; nth++) {
+		CHECK_EQ("what datagrams need", 0, kv_open(&kv[nth], devices[nth]));
+		qps[nth] = kv[nth].cq ? datagrams(&kv[nth]) : NULL;
+	}
+	if (qps[0] && qps[1])
+		change_address(kv, qps[0], qps[1]);
+	for (nth = 0; nth < 2; nth++) {
+		if (qps[nth])
+			ib_destroy_qp(qps[nth]);
+		kv_close(&kv[nth]);
+	}
+}
+
 void kv_test_two_devices(const char *first, const char *second)
 {
-	struct ib_device *devices[2] = { device_of(first), device_of(second) };
+	struct ib_device *devices[2] = { kv_device_of(first), kv_device_of(second) };
 	struct parts parts[2] = {};
 	int nth;
 
@@ -92,6 +163,7 @@ void kv_test_two_devices(const char *first, const char *second)
 		CHECK("their parts", parts_make(&parts[0], devices[0]) & parts_make(&parts[1], devices[1]));
 		if (!IS_ERR_OR_NULL(parts[0].srq) && !IS_ERR_OR_NULL(parts[1].srq))
 			try_all(&parts[0], &parts[1]);
+		addresses(devices);
 	}
 	for (nth = 0; nth < 2; nth++) {
 		parts_free(&parts[nth]);

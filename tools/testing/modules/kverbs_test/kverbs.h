@@ -53,6 +53,8 @@ void kv_disconnect(struct kv *kv);
 int kv_post_recv(struct kv *kv, struct ib_qp *qp, int side, u64 id);
 int kv_post_send(struct kv *kv, struct ib_qp *qp, int side, u64 id, u32 length);
 int kv_post_rdma(struct kv *kv, enum ib_wr_opcode opcode, u64 addr, u32 rkey, u32 length);
+/* A datagram from the memory of side 0. */
+int kv_post_datagram(struct kv *kv, struct ib_qp *qp, struct ib_ah *ah, u32 peer);
 /* Waits for a completion, 3 s at most: 0 or -ETIMEDOUT. */
 int kv_wait(struct ib_cq *cq, struct ib_wc *wc);
 void kv_drop_completions(struct ib_cq *cq);
@@ -69,7 +71,13 @@ void kv_test_moderation(struct kv *kv);
 void kv_test_memory(struct kv *kv);
 void kv_test_packing(struct kv *kv);
 void kv_test_rules(struct kv *kv);
+
+/* The device on a network device, which ib_device_put() gives back, or NULL. */
+struct ib_device *kv_device_of(const char *netdev);
+/* What "do" asks for, with the names of network devices. */
 void kv_test_two_devices(const char *first, const char *second);
+void kv_test_pkeys(const char *netdev, int index);
+void kv_test_adaptive(const char *netdev);
 
 int kv_clients_register(void);
 void kv_clients_unregister(void);

@@ -33,6 +33,60 @@ static void one_handle(struct kv *kv)
 		ib_dereg_mr(mr);
 }
 
+/* A message from one side to the other, each with the key of its own PD: both complete in the one CQ, as those of their queue pairs. */
+static void between_domains(struct kv *kv, struct ib_pd *pds[2], int from)
+{
+	struct ib_pd *own = kv->pd;
+	int i, ret, sent = 0, received = 0;
+	struct ib_wc wc;
+
+	kv->pd = pds[!from];
+	ret = kv_post_recv(kv, kv->qp[!from], !from, 21);
+	kv->pd = pds[from];
+	ret = ret ?: kv_post_send(kv, kv->qp[from], from, 22, 64);
+	kv->pd = own;
+	CHECK_EQ("a message from one PD to the other", 0, ret);
+	for (i = 0; i < 2 && !kv_wait(kv->cq, &wc); i++) {
+		sent += !wc.status && wc.qp == kv->qp[from] && wc.wr_id == 22;
+		received += !wc.status && wc.qp == kv->qp[!from] && wc.wr_id == 21;
+	}
+	CHECK("both requests complete in the CQ", sent == 1 && received == 1);
+}
+
+/* A CQ is of a device and of no PD: queue pairs of two PDs have one in common. */
+static void two_domains(struct kv *kv)
+{
+	struct ib_pd *pds[2] = { kv->pd, ib_alloc_pd(kv->device, 0) };
+	int side, ret = 0;
+
+	CHECK("a second PD", !IS_ERR(pds[1]));
+	if (IS_ERR(pds[1]))
+		return;
+	kv_disconnect(kv);
+	for (side = 0; side < 2; side++) {
+		kv->pd = pds[side];
+		kv->qp[side] = kv_qp(kv, IB_QPT_RC, NULL);
+		kv->pd = pds[0];
+		if (IS_ERR(kv->qp[side])) {
+			ret = PTR_ERR(kv->qp[side]);
+			kv->qp[side] = NULL;
+		}
+		ret = ret ?: kv_to_init(kv->qp[side]);
+	}
+	for (side = 0; side < 2; side++)
+		ret = ret ?: kv_to_rtr(kv, kv->qp[side], kv->qp[!side]->qp_num) ?: kv_to_rts(kv->qp[side]);
+	CHECK_EQ("queue pairs of two PDs have one CQ", 0, ret);
+	if (!ret) {
+		CHECK("each counts for its own PD", kv->qp[1]->pd == pds[1] && atomic_read(&pds[1]->usecnt) == 1);
+		between_domains(kv, pds, 0);
+		between_domains(kv, pds, 1);
+	}
+	kv_disconnect(kv);
+	CHECK_EQ("nobody uses the second PD any more", 0, atomic_read(&pds[1]->usecnt));
+	ib_dealloc_pd(pds[1]);
+	CHECK_EQ("connected as before", 0, kv_connect(kv));
+}
+
 void kv_test_objects(struct kv *kv)
 {
 	struct ib_pd *pd = ib_alloc_pd(kv->device, 0);
@@ -54,6 +108,7 @@ void kv_test_objects(struct kv *kv)
 	CHECK("a queue pair counts for its PD", atomic_read(&kv->pd->usecnt) >= 3);
 	ib_destroy_qp(qp);
 	one_handle(kv);
+	two_domains(kv);
 }
 
 struct polled {

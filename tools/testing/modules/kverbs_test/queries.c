@@ -71,6 +71,31 @@ void kv_test_queries(struct kv *kv)
 	pr_info("value|max_ah %d\n", dev->attrs.max_ah);
 }
 
+/* The table has the default P_Key of a limited member at index 0, and perhaps that of a full one: its index is found, or else the first. */
+void kv_test_pkeys(const char *netdev, int wanted)
+{
+	struct ib_device *dev = kv_device_of(netdev);
+	static const u16 pkeys[] = { 0x7fff, 0xffff };
+	u16 pkey = 0, index;
+	int nth;
+
+	CHECK("the device", dev);
+	if (!dev)
+		return;
+	CHECK_EQ("ib_query_pkey", 0, ib_query_pkey(dev, KV_PORT, 0, &pkey));
+	CHECK_EQ("the limited member's P_Key", 0x7fff, pkey);
+	for (nth = 0; nth < 2; nth++) {
+		index = 99;
+		CHECK_EQ("ib_find_pkey", 0, ib_find_pkey(dev, KV_PORT, pkeys[nth], &index));
+		CHECK_EQ("the index that it finds", wanted, index);
+		index = 99;
+		CHECK_EQ("ib_find_cached_pkey", 0, ib_find_cached_pkey(dev, KV_PORT, pkeys[nth], &index));
+		CHECK_EQ("the index in the cache", wanted, index);
+	}
+	ib_device_put(dev);
+	pr_info("done\n");
+}
+
 struct events {
 	struct ib_event_handler handler;
 	struct ib_device *device;

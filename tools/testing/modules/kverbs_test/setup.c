@@ -46,6 +46,19 @@ int kv_post_rdma(struct kv *kv, enum ib_wr_opcode opcode, u64 addr, u32 rkey, u3
 	return ib_post_send(kv->qp[0], &wr.wr, NULL);
 }
 
+int kv_post_datagram(struct kv *kv, struct ib_qp *qp, struct ib_ah *ah, u32 peer)
+{
+	struct ib_sge sge = { .addr = kv->dma[0], .length = 64, .lkey = kv->pd->local_dma_lkey };
+	struct ib_ud_wr wr = {
+		.wr = { .sg_list = &sge, .num_sge = 1, .opcode = IB_WR_SEND, .send_flags = IB_SEND_SIGNALED },
+		.ah = ah,
+		.remote_qpn = peer,
+		.remote_qkey = 0x11111111,
+	};
+
+	return ib_post_send(qp, &wr.wr, NULL);
+}
+
 int kv_wait(struct ib_cq *cq, struct ib_wc *wc)
 {
 	unsigned long end = jiffies + 3 * HZ;

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The samples: the smallest client, in Rust and in C, and the smallest driver.
+# The samples: the smallest client and one that plays ping-pong with itself, in Rust and in C, and the smallest driver.
 # smoke: yes
-# rows: 2.011
+# rows: 2.011 7.046
 # timeout: 90
 # mixes: all
 . "$(dirname "$0")/lib.sh"
@@ -21,6 +21,15 @@ for sample in client_rust client_c; do
 	check_equal "$sample has a queue pair" 1 "$(objects $sample)"
 	check "$sample is unloaded" rmmod $sample
 	check_equal "$sample has none any more" 0 "$(objects $sample)"
+done
+says() { dmesg | grep -q "$1: $2\$"; }    # module, text
+for sample in pingpong_rust pingpong_c; do
+	check "$sample is loaded" modprobe $sample
+	check "$sample is connected" says $sample connected
+	check_equal "$sample has two queue pairs" 2 "$(objects $sample)"
+	check "$sample has played to the end" retry 20 says $sample 'ping, 200 times'
+	check "$sample was told that few receives are left" says $sample 'few receives are left'
+	check "$sample is unloaded" rmmod $sample
 done
 for sample in client_rust client_c; do
 	check "$sample is loaded again" modprobe $sample

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The ground floor by itself: tables, timers, work, memory shared with user space, packets over the loopback device.
 # smoke: yes
+# rows: 9.030
 # kernels: stock debug
 # timeout: 120
 . "$(dirname "$0")/lib.sh"

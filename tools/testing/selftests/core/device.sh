@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The attributes of a device in libibverbs, sysfs and rdma(8), its events, and how it follows its network device.
 # smoke: yes
-# rows: 1.016 3.005 3.112 3.113 3.118 3.124 3.125 3.127 3.134 4.001 4.029 4.031 4.032 4.036 4.038 4.039 4.040 4.048
+# rows: 1.016 3.005 3.112 3.113 3.118 3.124 3.125 3.127 3.134 4.001 4.029 4.031 4.032 4.036 4.038 4.039 4.040 4.048 9.007
 # mixes: all
 # timeout: 180
 . "$(dirname "$0")/lib.sh"
@@ -162,5 +162,23 @@ check "ping-pong" pingpong ibv_rc_pingpong -n 50
 check "sent_pkts counts" [ $(($(read_sys ports/1/hw_counters/sent_pkts) - before)) -ge 200 ]
 check "udev is told of a device when all of it is there" announced add
 check "and when it goes" announced remove
-check "names can be changed" eval 'on A rdma dev set rxe0 name first && test -e /sys/class/infiniband/first && on A rdma dev set first name rxe0'
+
+# A device is known by its GUID, whatever its name is.
+guid=$(eui64 "$mac")
+is_known() { # NAME
+	[ "$(cat "/sys/class/infiniband/$1/node_guid")" = "$guid" ] && on A rdma -d dev show "$1" | grep "node_guid $guid" &&
+		on A ibv_devices | awk -v name="$1" -v guid="${guid//:/}" '$1 == name && $2 == guid { found = 1 } END { exit !found }'
+}
+check "another name" eval 'on A rdma dev set rxe0 name first && is_known first && test ! -e $sys'
+# udev's program renames a device that its driver has named, and none that a user has.
+rename=/usr/lib/udev/rdma_rename
+check "udev's rule NAME_GUID: it leaves a name that a user gave" eval 'on A $rename first NAME_GUID && is_known first'
+check "the first name" eval 'on A rdma dev set first name rxe0 && is_known rxe0'
+if modinfo fake_ib > /dev/null 2>&1; then
+	by_guid=/sys/class/infiniband/ibx0002c90300000010
+	check "another device is named by its GUID" eval 'modprobe fake_ib && $rename fakeib0 NAME_GUID && grep 0002:c903:0000:0010 $by_guid/sys_image_guid'
+	check "and goes by that name" eval 'modprobe -r fake_ib && test ! -e $by_guid'
+else
+	skip "another device is named by its GUID" "fake_ib is built with FERROBAND_TESTS=m"
+fi
 finish

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # What users in the kernel get of ib_core and of a driver: kverbs_test asks for all of it, in C.
 # kernels: stock debug uml
-# rows: 1.001 1.003 1.004 1.005 1.006 1.007 1.008 1.009 1.010 1.011 1.012 1.014 1.019 1.021 1.022 1.023 1.025 1.026
-# rows: 1.027 1.028 1.029 1.030 1.033 1.034 1.037 1.038 1.041 1.042 1.045 1.046 1.048 1.050 1.054 1.056 1.058 1.060 1.062
-# rows: 1.064 1.065 1.066 1.067 1.068 1.069 1.070 1.071 1.072 2.002 2.005 2.013 2.015 2.021 2.028 3.027 9.001 9.003 9.011 9.012 9.013
-# rows: 9.017 9.018 9.021
+# rows: 1.001 1.003 1.004 1.005 1.006 1.007 1.008 1.009 1.010 1.011 1.012 1.014 1.015 1.019 1.021 1.022 1.023 1.024 1.025
+# rows: 1.026 1.027 1.028 1.029 1.030 1.033 1.034 1.037 1.038 1.041 1.042 1.045 1.046 1.048 1.050 1.054 1.056 1.058 1.060
+# rows: 1.062 1.064 1.065 1.066 1.067 1.068 1.069 1.070 1.071 1.072 2.002 2.005 2.013 2.015 2.021 2.028 3.027 9.001 9.002
+# rows: 9.003 9.011 9.012 9.013 9.017 9.018 9.021
 # rows stock: 2.025
 # rows uml: 1.002 2.027
 # timeout: 300
@@ -86,6 +86,14 @@ ip link set left down
 check "a handler is told that the port goes down" sees 'rxe0:port error'
 ip link set left up
 check "and that it comes up" grep -q 'rxe0:port active' <(sleep 2; log)
+set_dim() { rdma dev set rxe0 adaptive-moderation "$1" && rdma -d dev show rxe0 | grep "adaptive-moderation $1"; }
+for switch in on off; do
+	check "adaptive moderation is switched $switch" set_dim $switch
+	mark $module
+	check "queues made then" eval "echo adaptive > /sys/module/$module/parameters/do"
+	told_log "adaptive moderation $switch" results
+	check "to the end again" grep -q '^done$' <(lines)
+done
 echo unlisten > /sys/module/$module/parameters/do
 ip link set left down
 ip link set left up
@@ -104,8 +112,32 @@ log > /dev/null
 at_once() { rdma link "$1" rxe2 ${2:+type rxe netdev right} & rdma link "$1" rxe3 ${2:+type rxe netdev near} & wait; log; }
 check "two devices come while a client sleeps" grep -q '+3rxe2.*+3rxe3\|+3rxe3.*+3rxe2' <(at_once add new)
 check "and go" grep -q -- '-1rxe2.*-1rxe3\|-1rxe3.*-1rxe2' <(at_once delete)
+# set_pkeys FIRST SECOND: both entries of the table, and the cache has them.
+set_pkeys() {
+	local dir=/sys/class/infiniband/rxe0
+	echo "1 $2" > $dir/set_pkey && echo "0 $1" > $dir/set_pkey && retry 5 eval '[ "$(cat '$dir'/ports/1/pkeys/{0,1} | xargs)" = "'"$1 $2"'" ]'
+}
+# members FIRST SECOND INDEX: where members of the default partition are found in such a table.
+members() {
+	check "a table with $1 and $2" set_pkeys "$1" "$2"
+	mark $module
+	check "members of the default partition are looked for" eval "echo P_Keys $3 > /sys/module/$module/parameters/do"
+	told_log "all of them" results
+	check "to their end" grep -q '^done$' <(lines)
+}
+if our_driver; then
+	# A device has its table from the beginning.
+	rdma link delete rxe0
+	modprobe -r rdma_rxe
+	check "a device with two P_Keys" eval 'modprobe rdma_rxe pkeys=2 && rdma link add rxe0 type rxe netdev left'
+	echo unlisten > /sys/module/$module/parameters/do
+	members 0x7fff 0xffff 1
+	members 0x7fff 0x8005 0
+	log > /dev/null
+fi
 mark $module
 check "the clients go" rmmod $module
 check "they have been told that the device goes, once" grep -q 'log| -1rxe0 -2rxe0 -3rxe0$' <(lines)
 check "the device goes" rdma link delete rxe0
+! our_driver || { modprobe -r rdma_rxe && modprobe rdma_rxe; }
 finish

@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The core warns when a device goes of which a client has left an object, and says what it is and whose.
-# rows: 2.012
+# The core warns when a device goes of which a client has left an object, and says what it is and whose; and a client that deallocates a
+# protection domain that is in use is warned, and keeps it.
+# rows: 1.020 2.012
 # mixes: all
 # allows: *restrack: BUG: PD * of rxe0 is left, which * has not freed in *7ib_core6device7dealloc()
 # allows: WARNING: *restrack* in rdma_restrack_clean()
 # allows: WARNING: *rxe_pool* in rxe_pool_cleanup()
+# allows: WARNING: *ib_verbs.h* in leaky_busy()
 # timeout: 60
 . "$(dirname "$0")/lib.sh"
 
@@ -42,5 +44,14 @@ modprobe $module leaves=Y
 check "the client goes before the device" device_goes modprobe -r $module
 check "the core warns then too" retry 5 warns
 known_on ib_core "the name has gone with the client" names '.*'
+
+# Stock frees it under its users.
+if is_ours ib_core; then
+	check "a client that deallocates a domain in use" device_goes modprobe $module busy=Y
+	check "is warned" eval 'reports | grep "WARNING: .*ib_verbs.h"'
+	check "the domain has its user, until that goes" eval "reports | grep '$module: users: 1, then 0$'"
+	check "without users it goes without a warning" eval "! reports | grep 'restrack: BUG'"
+	check "so does the client" modprobe -r $module
+fi
 ip link delete left
 finish

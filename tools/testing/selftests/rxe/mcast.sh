@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Multicast: within a device, call by call (verbs_mcast.c), and between hosts (mckey).
-# rows: 1.073 1.074 4.015 4.112 4.131 4.132 5.036 6.035 6.036 6.037 6.038 7.038
+# rows: 1.073 1.074 4.015 4.107 4.112 4.131 4.132 5.036 6.035 6.036 6.037 6.038 7.038
 # kernels: stock
 # mixes: all
 # timeout: 120

@@ -110,15 +110,13 @@ static void refusals(void)
 	verdict("EINVAL: detach what is not attached", ibv_detach_mcast(ends[0].qp, &group, 0) == EINVAL, false, "detached");
 }
 
-/* IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK of <rdma/ib_verbs.h>. */
-#define BLOCK_MULTICAST_LOOPBACK (1 << 1)
-
 /* A UD QP with flags of its creation, which the library would not let pass. */
 static int create_flagged(uint32_t flags)
 {
 	struct ib_uverbs_ex_create_qp create = {
 		.pd_handle = pd->handle, .send_cq_handle = ends[0].cq->handle, .recv_cq_handle = ends[0].cq->handle, .qp_type = IBV_QPT_UD,
 		.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .create_flags = flags,
+		.source_qpn = 1,
 	};
 	struct { struct ib_uverbs_ex_create_qp_resp core; struct rxe_create_qp_resp driver; } made = { { { 0 } } };
 	struct ib_uverbs_destroy_qp destroy = { 0 };
@@ -132,14 +130,24 @@ static int create_flagged(uint32_t flags)
 	return error;
 }
 
-/* A sender that is a member gets its own datagrams, and no flag of its QP can change that. */
-static void loopback(void)
+/* A sender that is a member gets its own datagrams, and no flag of its QP can change that; nor has the device what the other flags say. */
+static void flags(void)
 {
+	static const struct { const char *name; uint32_t flag; } table[] = {
+		{ "BLOCK_SELF_MCAST_LB", IBV_QP_CREATE_BLOCK_SELF_MCAST_LB }, { "SCATTER_FCS", IBV_QP_CREATE_SCATTER_FCS },
+		{ "CVLAN_STRIPPING", IBV_QP_CREATE_CVLAN_STRIPPING }, { "SOURCE_QPN", IBV_QP_CREATE_SOURCE_QPN },
+		{ "PCI_WRITE_END_PADDING", IBV_QP_CREATE_PCI_WRITE_END_PADDING },
+	};
 	int error = create_flagged(0);
 
 	verdict("a QP without flags", !error, false, strerror(error));
-	error = create_flagged(BLOCK_MULTICAST_LOOPBACK);
-	verdict("EOPNOTSUPP: a QP that would not hear its own datagrams", error == EOPNOTSUPP, false, strerror(error));
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		char name[64];
+
+		error = create_flagged(table[i].flag);
+		snprintf(name, sizeof(name), "EOPNOTSUPP: a QP with %s", table[i].name);
+		verdict(name, error == EOPNOTSUPP, false, strerror(error));
+	}
 }
 
 int main(int argc, char **argv)
@@ -170,7 +178,7 @@ int main(int argc, char **argv)
 	if (!ah)
 		die("create an AH of a group");
 	refusals();
-	loopback();
+	flags();
 	expect("nobody is attached", "0000", QKEY);
 	for (int i = 0; i < QPS - 1; i++)
 		if (ibv_attach_mcast(ends[i].qp, &group, 0))

@@ -3,7 +3,7 @@
  * Memory regions: every combination of rights against every operation, every kind of memory, a region that goes before its receive,
  * and regions of many small pages.
  *
- *   verbs_memory DEVICE GID_INDEX [PAGES]	with PAGES: one region of so many pages, and no more
+ *   verbs_memory DEVICE GID_INDEX [PAGES | fork]	with PAGES: one region of so many pages, and no more; with fork: regions of who forks
  */
 #define _GNU_SOURCE
 #include "verbs.h"
@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #define LW IBV_ACCESS_LOCAL_WRITE
 #define RW IBV_ACCESS_REMOTE_WRITE
@@ -248,6 +249,59 @@ static long pinned(void)
 	return kib;
 }
 
+static bool all_are(const char *bytes, char value, size_t length)
+{
+	return bytes[0] == value && !memcmp(bytes, bytes + 1, length - 1);
+}
+
+/* After a fork the device and the parent have the same memory, and the child has what was there at the fork. */
+static void forked(const char *what, char *memory, size_t length)
+{
+	struct ibv_mr *mr = memory == MAP_FAILED ? NULL : ibv_reg_mr(pd, memory, length, ACCESS_ALL);
+	struct ibv_sge here = { (uintptr_t)a.buffer, 3 * 4096, a.mr->lkey };
+	int go[2], read_back, written, of_child = -1;
+	char name[64], byte;
+	pid_t child;
+
+	if (!mr || pipe(go))
+		die(what);
+	memset(memory, 1, here.length);
+	child = fork();
+	if (!child) {
+		close(go[1]);
+		_exit(read(go[0], &byte, 1) || !all_are(memory, 1, here.length));
+	}
+	close(go[0]);
+	memset(memory, 2, here.length);
+	read_back = operate(&a, IBV_WR_RDMA_READ, here, (uintptr_t)memory, mr->rkey);
+	snprintf(name, sizeof(name), "fork, %s: the device reads what the parent writes", what);
+	verdict(name, child > 0 && !read_back && all_are(a.buffer, 2, here.length), false, read_back ? "status" : "older bytes");
+	memset(a.buffer, 3, here.length);
+	written = operate(&a, IBV_WR_RDMA_WRITE, here, (uintptr_t)memory, mr->rkey);
+	snprintf(name, sizeof(name), "fork, %s: the parent reads what the device writes", what);
+	verdict(name, !written && all_are(memory, 3, here.length), false, written ? "status" : "older bytes");
+	close(go[1]);
+	waitpid(child, &of_child, 0);
+	snprintf(name, sizeof(name), "fork, %s: the child has what was there before", what);
+	verdict(name, !of_child, false, "something else");
+	ibv_dereg_mr(mr);
+}
+
+/* The kernel copies what is pinned when a process forks, so that the library has nothing to do. */
+static void forks(void)
+{
+	int huge = open("/proc/sys/vm/nr_hugepages", O_WRONLY);
+
+	verdict("fork: the library leaves it to the kernel", ibv_is_fork_initialized() == IBV_FORK_UNNEEDED, false, "it does not");
+	anew();
+	forked("small pages", mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 65536);
+	if (write(huge, "4", 1) != 1)
+		die("huge pages");
+	forked("huge pages", mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0), 2 << 20);
+	end_destroy(&a);
+	end_destroy(&b);
+}
+
 /* Memory of small pages, each of which is there and has its own content. */
 static uint64_t *small_pages(size_t pages, uint64_t content)
 {
@@ -333,6 +387,10 @@ static void locked(void)
 int main(int argc, char **argv)
 {
 	open_device(argc, argv);
+	if (argc > 3 && !strcmp(argv[3], "fork")) {
+		forks();
+		return all_done();
+	}
 	if (argc > 3) {
 		one_region(strtoul(argv[3], NULL, 0));
 		return all_done();

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Memory regions and what they pin (verbs_memory.c), completion queues (verbs_poll.c), datagrams (verbs_ud.c).
-# rows: 2.033 2.042 3.012 3.086 3.089 3.131 4.037 4.054 4.077 4.113 4.114 4.125 4.142 9.037 2.043 4.115
+# rows: 2.033 2.042 2.043 2.047 3.012 3.086 3.089 3.131 4.037 4.054 4.077 4.113 4.114 4.115 4.125 4.142 9.037
 # mixes: long
 # timeout: 180
 . "$(dirname "$0")/lib.sh"
@@ -29,6 +29,13 @@ if echo 'p:batches pin_user_pages_fast' >> $tracing/kprobe_events && echo 1 > $t
 else
 	skip "pages are pinned in batches" "without kprobes"
 fi
+
+# What libibverbs would do of its own accord where the kernel did not.
+for safe in "" RDMAV_FORK_SAFE=1 IBV_FORK_SAFE=1 "RDMAV_FORK_SAFE=1 RDMAV_HUGEPAGES_SAFE=1"; do
+	# shellcheck disable=SC2086 # None, one or two variables.
+	told "fork${safe:+ with $safe}: the end" on A env $safe timeout 20 "$here/verbs_memory" rxe0 "$(gid_index A)" fork
+done
+check "rdma system show" grep 'copy-on-fork on' <(rdma system show)
 
 told "completion queues: the end" on A timeout 60 "$here/verbs_poll" rxe0 "$(gid_index A)"
 told "datagrams: the end" on A timeout 30 "$here/verbs_ud" rxe0 "$(gid_index A)" "$(netdev A)"

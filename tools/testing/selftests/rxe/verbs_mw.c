@@ -194,7 +194,7 @@ static void rebind(void)
 	struct ibv_mw_bind info = { .wr_id = 3, .send_flags = IBV_SEND_SIGNALED,
 		.bind_info = { region, (uintptr_t)b.buffer + WINDOW_AT, WINDOW, RW } };
 	uint32_t first;
-	int status;
+	int status, error;
 
 	is("type 1: not bound", IBV_WC_REM_ACCESS_ERR, use(mw->rkey, IBV_WR_RDMA_WRITE, 0, 10), false);
 	info.bind_info.mr = region;
@@ -203,7 +203,9 @@ static void rebind(void)
 	is("type 1: its completion", 0, wait_wc(&b, 3000).status, false);
 	first = mw->rkey;
 	is("type 1: bound", 0, use(first, IBV_WR_RDMA_WRITE, 0, 10), false);
-	verdict("dereg_mr fails while a window is bound", ibv_dereg_mr(region), false, "deregistered");
+	error = ibv_dereg_mr(region);
+	verdict("dereg_mr while a window is bound", error == EBUSY, error, strerror(error));
+	is("type 1: which stays bound", 0, use(first, IBV_WR_RDMA_WRITE, 0, 10), false);
 	is("type 1: bound again", 0, ibv_bind_mw(b.qp, mw, &info) ? -2 : (int)wait_wc(&b, 3000).status, false);
 	is("type 1: the new key", 0, use(mw->rkey, IBV_WR_RDMA_WRITE, 0, 10), false);
 	info.bind_info.length = 0;
@@ -214,6 +216,30 @@ static void rebind(void)
 	ibv_dealloc_mw(mw);
 	is("type 1: nothing is not accessible", IBV_WC_REM_ACCESS_ERR, status, false);
 	verdict("a new key for each bind", first != mw->rkey, false, "the same");
+}
+
+/* The owner of B's memory writes from it. */
+static int write_from(uint32_t lkey)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = request(&b, &a, IBV_WR_RDMA_WRITE, &sge);
+
+	sge.length = 10;
+	sge.lkey = lkey;
+	return post(&b, &wr) ? -2 : (int)wait_wc(&b, 3000).status;
+}
+
+/* The keys of a region that was deregistered. */
+static void stale_keys(void)
+{
+	struct ibv_mr *mr = register_region(ACCESS_ALL);
+	uint32_t lkey = mr->lkey, rkey = mr->rkey;
+
+	is("a region: written to by the peer", 0, use(rkey, IBV_WR_RDMA_WRITE, 0, 10), false);
+	is("a region: written from by its owner", 0, write_from(lkey), false);
+	is("a region: dereg_mr", 0, ibv_dereg_mr(mr), false);
+	is("a region: its remote key is stale", IBV_WC_REM_ACCESS_ERR, use(rkey, IBV_WR_RDMA_WRITE, 0, 10), false);
+	is("a region: so is its local one", IBV_WC_LOC_PROT_ERR, write_from(lkey), true);
 }
 
 static void old_key(void)
@@ -377,6 +403,7 @@ int main(int argc, char **argv)
 	binds();
 	zero_based();
 	rebind();
+	stale_keys();
 	old_key();
 	invalidation();
 	overlapping();

@@ -151,7 +151,66 @@ static void behaviour(void)
 	}
 }
 
-/* RESET takes back the attributes, the requests and the completions that nobody has polled. */
+/* Whether the event comes within so many milliseconds, of that queue pair and no other one. */
+static bool is_established(struct ibv_qp *qp, int ms)
+{
+	struct pollfd fd = { .fd = context->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+	long until = now_ms() + ms;
+	int of_it = 0, of_others = 0;
+
+	while (poll(&fd, 1, until > now_ms() ? until - now_ms() : 0) == 1 && !ibv_get_async_event(context, &event)) {
+		if (event.event_type == IBV_EVENT_COMM_EST)
+			++*(event.element.qp == qp ? &of_it : &of_others);
+		ibv_ack_async_event(&event);
+	}
+	return of_it == 1 && !of_others;
+}
+
+/* In RTR a queue pair answers and sends nothing of its own; the first packet that it gets is told, no other one, and none in RTS. */
+static void first_packet(enum ibv_qp_type type)
+{
+	struct setup setup = { .type = type };
+	const char *name = type_names[type];
+	struct ibv_qp_attr attr;
+	struct end a, b;
+	char text[96];
+	int mask;
+
+#define NAMED(what) (snprintf(text, sizeof(text), "%s in RTR: %s", name, what), text)
+	end_init(&a, &setup);
+	end_init(&b, &setup);
+	climb(a.qp, IBV_QPS_RTS, &setup, b.qp->qp_num);
+	climb(b.qp, IBV_QPS_RTR, &setup, a.qp->qp_num);
+	while (wait_event(0) != -1)
+		;
+	for (int i = 0; i < 3; i++)
+		post_receive(&b, i, 4096, 64);
+	verdict(NAMED("no event before a packet"), !event_comes(IBV_EVENT_COMM_EST, 100), false, "an event");
+	ask(&a, &b, type, IBV_WR_SEND, 1, 0);
+	verdict(NAMED("it receives"), !wait_wc(&b, 3000).status && !wait_wc(&a, 3000).status, false, "no message");
+	verdict(NAMED("the first packet is COMM_EST"), is_established(b.qp, 1000), true, "no event");
+	ask(&a, &b, type, IBV_WR_SEND, 2, 0);
+	verdict(NAMED("it receives more"), !wait_wc(&b, 3000).status && !wait_wc(&a, 3000).status, false, "no message");
+	verdict(NAMED("which is no event"), !event_comes(IBV_EVENT_COMM_EST, 200), false, "an event");
+	verdict(NAMED("it takes no request"), ask(&b, &a, type, IBV_WR_SEND, 3, 0), false, "posted");
+	mask = step(IBV_QPS_RTS, &setup, a.qp->qp_num, &attr);
+	post_receive(&a, 4, 4096, 64);
+	verdict(NAMED("but in RTS"), !ibv_modify_qp(b.qp, &attr, mask) && !ask(&b, &a, type, IBV_WR_SEND, 5, 0) &&
+		!wait_wc(&b, 3000).status && wait_wc(&a, 3000).wr_id == 4, false, "not sent");
+	move(a.qp, IBV_QPS_RESET);
+	move(b.qp, IBV_QPS_RESET);
+	pair_connect(&a, &b, &setup);
+	post_receive(&b, 6, 4096, 64);
+	ask(&a, &b, type, IBV_WR_SEND, 7, 0);
+	snprintf(text, sizeof(text), "%s in RTS: the first packet is no event", name);
+	verdict(text, !wait_wc(&b, 3000).status && !event_comes(IBV_EVENT_COMM_EST, 200), false, "an event, or no message");
+#undef NAMED
+	end_destroy(&a);
+	end_destroy(&b);
+}
+
+/* RESET takes back the attributes and the requests. Completions that nobody has polled stay in the program's ring. */
 static void reset(void)
 {
 	static const struct setup usual;
@@ -364,6 +423,8 @@ int main(int argc, char **argv)
 	creation(&end);
 	end_destroy(&end);
 	behaviour();
+	first_packet(IBV_QPT_RC);
+	first_packet(IBV_QPT_UC);
 	reset();
 	drained();
 	send_queue_error();

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Queue pairs by concept: what each service and each state does (verbs_qp.c), requests of the extended interface (verbs_wr.c); what the
 # samples of the manual's pages show (verbs_samples.c).
-# rows: 3.010 3.015 3.026 3.036 3.049 3.050 3.055 3.059 3.061 3.099 4.064 4.145 4.148 4.155 4.160 4.161 7.042 7.043 7.044 7.045 7.047
+# rows: 3.010 3.015 3.026 3.036 3.047 3.049 3.050 3.055 3.059 3.061 3.099 4.064 4.145 4.148 4.155 4.156 4.160 4.161
+# rows: 7.042 7.043 7.044 7.045 7.047
 # mixes: long
 # timeout: 150
 . "$(dirname "$0")/lib.sh"

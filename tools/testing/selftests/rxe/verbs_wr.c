@@ -374,6 +374,27 @@ static const char *datagrams(void)
 	return NULL;
 }
 
+/* The device segments no packets of a program, so there is no ibv_wr_send_tso. */
+static void no_segmentation(void)
+{
+	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
+	static const struct setup usual;
+
+	end_init(&a, &usual);
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		struct ibv_qp_init_attr_ex init = {
+			.qp_type = types[i], .send_cq = a.cq, .recv_cq = a.cq, .pd = pd, .send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_TSO,
+			.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .cap = { 8, 8, 1, 1, 0 },
+		};
+		struct ibv_qp *qp;
+
+		errno = 0;
+		qp = ibv_create_qp_ex(context, &init);
+		verdict("ibv_wr_send_tso: EOPNOTSUPP", !qp && errno == EOPNOTSUPP, false, qp ? "created" : strerror(errno));
+	}
+	end_destroy(&a);
+}
+
 static const struct {
 	const char *name;
 	const char *(*tell)(void);
@@ -414,5 +435,6 @@ int main(int argc, char **argv)
 		verdict(cases[i].name, !why, cases[i].known, why);
 		none();
 	}
+	no_segmentation();
 	return all_done();
 }

@@ -302,6 +302,66 @@ static void connections(void)
 	rdma_destroy_id(listening);
 }
 
+/* Takes a queue pair that the identifier does not know from state to state, as the identifier says. */
+static bool climb_by(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
+{
+	for (int state = from; state <= (int)to; state++) {
+		struct ibv_qp_attr attr = { .qp_state = state };
+		int mask;
+
+		if (rdma_init_qp_attr(id, &attr, &mask) || ibv_modify_qp(qp, &attr, mask))
+			return false;
+	}
+	return true;
+}
+
+static bool message(struct end *from, struct end *to)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = request(from, to, IBV_WR_SEND, &sge);
+
+	sge.length = 8;
+	return !post(from, &wr) && !wait_wc(from, 3000).status && !wait_wc(to, 3000).status;
+}
+
+/* The client's data comes before its RTU: the server's queue pair tells so, and the server tells the connection manager. */
+static void early_data(void)
+{
+	struct rdma_conn_param param = { .responder_resources = 1, .initiator_depth = 1, .retry_count = 7, .rnr_retry_count = 7 };
+	struct rdma_cm_id *listen = listener(servers, RDMA_PS_TCP, PORT, 4);
+	struct pair pair = { .client = new_id(clients, RDMA_PS_TCP) };
+	static const struct setup usual;
+	struct end a, b;
+
+	if (!resolve(pair.client, PORT))
+		die("resolve the address");
+	context = pair.client->verbs;
+	pd = ibv_alloc_pd(context);
+	end_init(&a, &usual);
+	end_init(&b, &usual);
+	param.qp_num = a.qp->qp_num;
+	is("early data: a request", ask(&pair, &param) && pair.request.qp_num == a.qp->qp_num);
+	is("early data: there is none before the answer", rdma_notify(pair.server, IBV_EVENT_COMM_EST) && errno == EINVAL);
+	param.qp_num = b.qp->qp_num;
+	is("early data: an answer by a queue pair in RTR", climb_by(pair.server, b.qp, IBV_QPS_INIT, IBV_QPS_RTR) &&
+	   !post_receive(&b, 1, 0, 64) && !rdma_accept(pair.server, &param) && comes(clients, RDMA_CM_EVENT_CONNECT_RESPONSE));
+	while (wait_event(0) != -1)
+		;
+	is("early data: a message", climb_by(pair.client, a.qp, IBV_QPS_INIT, IBV_QPS_RTS) && message(&a, &b));
+	verdict("early data: COMM_EST", event_comes(IBV_EVENT_COMM_EST, 2000), true, "no event");
+	is("early data: the server is not told of a connection", !next(servers, 100));
+	is("early data: rdma_notify", !rdma_notify(pair.server, IBV_EVENT_COMM_EST) && comes(servers, RDMA_CM_EVENT_ESTABLISHED));
+	is("early data: twice", rdma_notify(pair.server, IBV_EVENT_COMM_EST) && errno == EISCONN);
+	is("early data: the RTU tells nothing more", !rdma_establish(pair.client) && !next(servers, 300));
+	is("early data: the server goes on to RTS", climb_by(pair.server, b.qp, IBV_QPS_RTS, IBV_QPS_RTS) && !post_receive(&a, 2, 0, 64) &&
+	   message(&b, &a));
+	end_destroy(&a);
+	end_destroy(&b);
+	ibv_dealloc_pd(pd);
+	drop_pair(&pair);
+	rdma_destroy_id(listen);
+}
+
 /* Nobody takes the requests: so many wait, and no more. Others are asked for again, by the clients' kernel. */
 static void backlog(void)
 {
@@ -545,6 +605,7 @@ int main(int argc, char **argv)
 	options();
 	listed();
 	connections();
+	early_data();
 	backlog();
 	wildcard();
 	events();

@@ -5,6 +5,7 @@
 # private data, refusals, the end; queue pairs, datagrams, multicast groups; what handlers do, who gives an identifier up in one;
 # neighbours that move, devices that go under identifiers in each state. Nothing is left.
 # rows: 5.043 5.045 5.063 5.064 5.065 5.067 5.068 5.069 5.070 5.071 5.072 5.073 5.074 5.075 5.078 6.035
+# rows uml: 2.050
 # mixes: rdma_cm
 # kernels: stock uml
 # timeout: 300

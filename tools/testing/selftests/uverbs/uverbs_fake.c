@@ -114,6 +114,96 @@ static uint32_t create_cq(uint64_t user_handle, int channel)
 	return attrs[0].data;
 }
 
+static int arm(uint32_t cq)
+{
+	struct ib_uverbs_req_notify_cq request = { cq, 1 };
+
+	return invoke(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, &request, sizeof(request), NULL, 0);
+}
+
+/* Younger than the headers of the system: where the memory of a CQ is, in two ways. */
+enum { CREATE_CQ_BUFFER_VA = UVERBS_ATTR_CREATE_CQ_EVENT_FD + 1, CREATE_CQ_BUFFER_LENGTH, CREATE_CQ_BUFFER_FD, CREATE_CQ_BUFFER_OFFSET,
+       CREATE_CQ_BUF_UMEM };
+struct buffer_desc {
+	uint32_t type;	/* 0: a dma-buf, 1: an address */
+	int32_t fd;
+	uint32_t flags, optional_flags;
+	uint64_t addr, length;
+};
+
+/* A CQ of ten completions with up to two more attributes. */
+static int create_cq_in(const struct ib_uverbs_attr *more, size_t count, uint32_t *cq)
+{
+	uint32_t room;
+	struct ib_uverbs_attr attrs[MAX_ATTRS] = {
+		handle(UVERBS_ATTR_CREATE_CQ_HANDLE, 0), u32_in(UVERBS_ATTR_CREATE_CQ_CQE, 10), u64_in(UVERBS_ATTR_CREATE_CQ_USER_HANDLE, 0xc9),
+		u32_in(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, 1), data_out(UVERBS_ATTR_CREATE_CQ_RESP_CQE, &room, sizeof(room)),
+	};
+	int error;
+
+	memcpy(attrs + 5, more, count * sizeof(*more));
+	error = call(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, attrs, 5 + count);
+	*cq = attrs[0].data;
+	return error;
+}
+
+/* KiB that the process has pinned. */
+static long pinned(void)
+{
+	FILE *status = fopen("/proc/self/status", "r");
+	char line[256];
+	long kib = -1;
+
+	while (status && fgets(line, sizeof(line), status))
+		if (sscanf(line, "VmPin: %ld", &kib) == 1)
+			break;
+	if (status)
+		fclose(status);
+	return kib;
+}
+
+/* A CQ is made; then its completions are in the memory, which is the program's account, until it is destroyed. */
+static void completes_in(const char *how, struct ib_uverbs_wc *memory, const struct ib_uverbs_attr *more, size_t count)
+{
+	long before = pinned();
+	char name[80];
+	uint32_t cq;
+
+	memset(memory, 0, sizeof(*memory));
+	snprintf(name, sizeof(name), "CQ in the program's memory, %s", how);
+	expect(name, 0, create_cq_in(more, count, &cq));
+	snprintf(name, sizeof(name), "CQ in the program's memory, %s: which is pinned", how);
+	verdict(name, pinned() == before + 4, "another number of pages");
+	arm(cq);
+	snprintf(name, sizeof(name), "CQ in the program's memory, %s: a completion is there", how);
+	verdict(name, memory->wr_id == 0x5ca1ab1e && memory->byte_len == 77, "none");
+	expect_counted("cq", UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, cq, 2, 0);
+	snprintf(name, sizeof(name), "CQ in the program's memory, %s: it is not pinned any more", how);
+	verdict(name, pinned() == before, "some is");
+}
+
+static void queues_in_memory(void)
+{
+	struct ib_uverbs_wc *memory = (void *)(buffer + 2 * PAGE + 128);
+	uint64_t length = 10 * sizeof(*memory);
+	struct buffer_desc desc = { .type = 1, .addr = (uintptr_t)memory, .length = length };
+	struct ib_uverbs_attr more[] = { u64_in(CREATE_CQ_BUFFER_VA, (uintptr_t)memory), u64_in(CREATE_CQ_BUFFER_LENGTH, length) };
+	struct ib_uverbs_attr umem = data_in(CREATE_CQ_BUF_UMEM, &desc, sizeof(desc)), both[3] = { more[0], more[1], umem };
+	uint32_t cq;
+
+	completes_in("by address", memory, more, 2);
+	completes_in("by descriptor", memory, &umem, 1);
+	expect("CQ in the program's memory: both ways", EINVAL, create_cq_in(both, 3, &cq));
+	expect("CQ in the program's memory: an address alone", ENOENT, create_cq_in(more, 1, &cq));
+	expect("CQ in the program's memory: a length alone", EINVAL, create_cq_in(more + 1, 1, &cq));
+	more[1] = u64_in(CREATE_CQ_BUFFER_LENGTH, length - 1);
+	expect("CQ in the program's memory: one byte too few", EINVAL, create_cq_in(more, 2, &cq));
+	desc.addr = 8 * PAGE;
+	expect("CQ in the program's memory: which is none", EFAULT, create_cq_in(&umem, 1, &cq));
+	desc.type = 7;
+	expect("CQ in the program's memory: of another kind", EINVAL, create_cq_in(&umem, 1, &cq));
+}
+
 static int create_srq(uint32_t pd, uint64_t type, uint32_t *srq, const struct ib_uverbs_attr *more, size_t count, uint32_t *max_wr)
 {
 	uint32_t max_sge;
@@ -157,13 +247,6 @@ static int modify_qp(uint32_t qp)
 	struct ib_uverbs_modify_qp request = { .qp_handle = qp, .attr_mask = 1, .qp_state = 1 };
 
 	return invoke(IB_USER_VERBS_CMD_MODIFY_QP, &request, sizeof(request), NULL, 0);
-}
-
-static int arm(uint32_t cq)
-{
-	struct ib_uverbs_req_notify_cq request = { cq, 1 };
-
-	return invoke(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, &request, sizeof(request), NULL, 0);
 }
 
 static void events(uint32_t pd)
@@ -788,6 +871,7 @@ int main(int argc, char **argv)
 	open_context(argv[1]);
 	async = open_async();
 	pd = alloc_pd();
+	queues_in_memory();
 	events(pd);
 	xrc(pd);
 	xrc_by_file();

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Objects of user space that no software driver has, on a device that does not exist (uverbs_fake.c, ../modules/fake_verbs.c).
 # kernels: stock debug
-# rows: 3.120 3.121 3.128 4.020 4.022 4.082 4.083 4.087 4.088 4.089 4.090 4.091 4.092 4.093 4.094 4.095 4.120 4.134
+# rows: 3.120 3.121 3.128 4.020 4.022 4.082 4.083 4.087 4.088 4.089 4.090 4.091 4.092 4.093 4.094 4.095 4.120 4.134 9.036
 # mix: ib_uverbs
 # mixes: all
 # timeout: 90
@@ -35,4 +35,5 @@ gids_watched() {
 }
 hosts_up || exit
 check "all events: GID_CHANGE" gids_watched
+check "CQs in memory of the kernel, which programs map" pingpong ibv_rc_pingpong -n 10
 finish

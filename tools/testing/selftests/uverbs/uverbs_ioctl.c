@@ -78,7 +78,8 @@ static void completion_queues(void)
 	bad_cq("CQ: a vector that there is not", EINVAL, CQ_VECTOR, u32_in(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, 100000));
 	bad_cq("CQ: a flag that there is not", EINVAL, CQ_COUNT, u32_in(UVERBS_ATTR_CREATE_CQ_FLAGS, 1 << 30));
 	bad_cq("CQ: a flag beyond 32 bits", EINVAL, CQ_COUNT, u64_in(UVERBS_ATTR_CREATE_CQ_FLAGS, 1ULL << 40));
-	bad_cq("CQ: a flag that the driver does not know", EOPNOTSUPP, CQ_COUNT, u64_in(UVERBS_ATTR_CREATE_CQ_FLAGS, 1));
+	bad_cq("CQ: with timestamps", EOPNOTSUPP, CQ_COUNT, u64_in(UVERBS_ATTR_CREATE_CQ_FLAGS, IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION));
+	bad_cq("CQ: that ignores an overrun", EOPNOTSUPP, CQ_COUNT, u64_in(UVERBS_ATTR_CREATE_CQ_FLAGS, IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN));
 	bad_cq("CQ: a channel that is none", EBADF, CQ_COUNT, handle(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, pipes[0]));
 	bad_cq("CQ: a channel that is not open", EBADF, CQ_COUNT, handle(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, 999));
 	bad_cq("CQ: an event file that is a channel", EBADF, CQ_COUNT, handle(UVERBS_ATTR_CREATE_CQ_EVENT_FD, channel));
