@@ -53,6 +53,7 @@ pub(crate) struct Port {
     /// The address of the device, by which it is told from others, and no more.
     device: usize,
     pub(crate) number: u32,
+    pub(crate) is_roce: bool,
     pub(crate) ack_delay: u8,
     pub(super) counters: [[AtomicU64; Attribute::ALL.len()]; Group::ALL.len()],
     #[pin]
@@ -95,10 +96,11 @@ impl Search {
 impl Port {
     pub(super) fn new(device: &Device, number: u32) -> Result<Arc<Self>> {
         let (address, ack_delay) = (address(device), device.attrs().local_ca_ack_delay);
-        let requests = Requests::new()?;
+        let (requests, is_roce) = (Requests::new()?, device.is_roce(number));
         let init = pin_init!(Self {
             device: address,
             number,
+            is_roce,
             ack_delay,
             counters: [const { [const { AtomicU64::new(0) }; Attribute::ALL.len()] }; Group::ALL.len()],
             agents <- new_mutex!(None, "Port::agents"),
