@@ -127,7 +127,11 @@ fn message(
         };
         (told, inner.av.clone())
     });
-    let event = event_of(told?, header.modifier, data, av.as_deref())?;
+    let told = told?;
+    if told == Told::RepReceived {
+        port.has_found(received.origin(), sleep);
+    }
+    let event = event_of(told, header.modifier, data, av.as_deref())?;
     tell(id, &event, sleep)
 }
 

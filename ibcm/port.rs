@@ -7,7 +7,7 @@
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
 //! | `Port::agents` | the agents of a port, as long as the device is there; held while a message is made and posted | process context | what the core and drivers take |
-//! | `Port::requests` | requests whose senders' addresses are not known yet | process context | the allocator, the work queue's |
+//! | `Port::requests` | requests whose senders' addresses are not known yet, and the senders that are known | process context | the allocator, the work queue's |
 //! | `PORTS` | the ports | process context | the allocator |
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -86,10 +86,10 @@ impl Search {
         requests.next(is_self)
     }
 
-    /// The sender is found, or not: if it repeats the message that is a new one from now on.
-    pub(super) fn ends(self: &Arc<Self>, _sleep: &MaySleep) {
+    /// The sender is there, or not: if it repeats the message that is a new one from now on.
+    pub(super) fn ends(self: &Arc<Self>, is_there: bool, _sleep: &MaySleep) {
         let is_self = |search: &Arc<Self>| Arc::ptr_eq(search, self);
-        self.port.requests.lock().end_search(is_self);
+        self.port.requests.lock().end_search(is_self, is_there);
     }
 }
 
@@ -154,6 +154,11 @@ impl Port {
     /// Whether messages of a sender wait, or one of them is being taken.
     pub(crate) fn has_requests(&self, origin: &Origin, _sleep: &MaySleep) -> bool {
         self.requests.lock().has_any_of(origin)
+    }
+
+    /// A peer has answered: its address was found.
+    pub(crate) fn has_found(&self, origin: Origin, _sleep: &MaySleep) {
+        self.requests.lock().know(origin, true);
     }
 
     /// No message waits from now on. The result has what still looks for senders.

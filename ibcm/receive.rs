@@ -113,7 +113,7 @@ fn late(search: &Arc<Search>, received: Received, sleep: &MaySleep) {
         return;
     }
     let sender = sender(&received, port, sleep);
-    search.ends(sleep);
+    search.ends(sender.is_ok(), sleep);
     // Who is not there gets nothing.
     let Ok(sender) = sender else { return };
     let incoming = Incoming {
