@@ -17,7 +17,7 @@ use kernel::{prelude::*, sync::Arc};
 use kernel_ext::bindings::{IB_QPT_RC, IB_QPT_UC, IB_QPT_XRC_INI};
 use rdma::{
     core::{
-        address_vector::{pkey_index, AddressVector, Sgid},
+        address_vector::Sgid,
         cm::{
             id::{Client, IdBody},
             param::{RepParam, ReqParam, SidrRepParam, SidrReqParam},
@@ -30,6 +30,7 @@ use rdma::{
 };
 
 use crate::{
+    address,
     id::{Av, CmId},
     port,
     send::{own_transaction, put, With},
@@ -112,25 +113,13 @@ pub(crate) fn insert_listen(
     }
 }
 
-/// The address by a path.
-fn address(id: &CmId, path: &Path, sgid: Option<Sgid<'_>>, sleep: &MaySleep) -> Result<Av> {
+/// The address by a primary path.
+fn primary(id: &CmId, path: &Path, sgid: Option<Sgid<'_>>, sleep: &MaySleep) -> Result<Av> {
     let port = match sgid {
         Some(sgid) => port::find(id.body.device(), sgid.port()),
         None => port::find_by_gid(path, sleep),
     };
-    let port = port.ok_or(EINVAL)?;
-    // Without the lock of the port: a neighbour may take long to answer.
-    let device = port.attached(sleep)?;
-    let pkey_index = pkey_index(&device, port.number, u16::from_be(path.raw().pkey))?;
-    let mut path = path.duplicate();
-    let vector = AddressVector::of_path(&device, port.number, &mut path, sgid, sleep)?;
-    Ok(Av {
-        port,
-        vector,
-        pkey_index,
-        data_lid: None,
-        device,
-    })
+    address::from_port(port.ok_or(EINVAL)?, &mut path.duplicate(), sgid, sleep)
 }
 
 fn check(data: &PrivateData<'_>, room: Room) -> Result {
@@ -193,10 +182,10 @@ pub(crate) fn send_req(id: &Arc<CmId>, param: ReqParam<'_>, sleep: &MaySleep) ->
     if !id.with(sleep, |inner| inner.connection.expects(Input::SendReq)) {
         return Err(EINVAL);
     }
-    let mut av = address(id, path, param.sgid(), sleep)?;
+    let mut av = primary(id, path, param.sgid(), sleep)?;
     av.data_lid = param.outbound_path().map(|path| path.lids().1 as u16);
     let other = alternate
-        .map(|path| address(id, path, None, sleep))
+        .map(|path| address::alternate(&mut path.duplicate(), sleep))
         .transpose()?;
     let (av, other) = (
         Arc::new(av, GFP_KERNEL)?,
@@ -361,7 +350,7 @@ pub(crate) fn send_rej(
 pub(crate) fn send_sidr_req(id: &Arc<CmId>, param: SidrReqParam<'_>, sleep: &MaySleep) -> Result {
     let path = param.path().ok_or(EINVAL)?;
     check(&param.private_data(), SidrReq::PRIVATE_DATA)?;
-    let av = Arc::new(address(id, path, param.sgid(), sleep)?, GFP_KERNEL)?;
+    let av = Arc::new(primary(id, path, param.sgid(), sleep)?, GFP_KERNEL)?;
     id.with(sleep, |inner| {
         if !inner.connection.expects(Input::SendSidrReq) {
             return Err(EINVAL);

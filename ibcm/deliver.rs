@@ -6,7 +6,7 @@
 
 use ib_cm_protocol::{
     field::{Data, Room},
-    messages::{About, Apr, Attribute, Drep, Dreq, Mra, Rej, Rep, Req, Rtu, SidrRep, SidrReq},
+    messages::{About, Apr, Attribute, Drep, Dreq, Lap, Mra, Rej, Rep, Req, Rtu, SidrRep, SidrReq},
     reject::Reason,
     remote::{Admission, Remote},
     states::{Event as Told, Input},
@@ -19,15 +19,19 @@ use kernel_ext::{
 };
 use rdma::{
     client::mad::Received,
-    core::cm::{
-        event::{Asked, Ece, Event, Reply, Request, Resolved, Unanswered},
-        handler::{offer, tell},
-        trace,
+    core::{
+        cm::{
+            event::{Asked, Ece, Event, Reply, Request, Resolved, Unanswered},
+            handler::{offer, tell},
+            trace,
+        },
+        path::{Path, PathKind},
     },
     MaySleep,
 };
 
 use crate::{
+    address::{self, Common},
     end,
     id::{Av, CmId, Entry, Offer},
     port::Port,
@@ -43,6 +47,9 @@ impl_has_work! {
 impl SleepableWork for CmId {
     fn run(this: Arc<Self>, sleep: &MaySleep) {
         let given_up = match this.next_entry() {
+            Some(Entry::Message(Attribute::Lap, received, port)) => {
+                offer_path(&this, &received, &port, sleep)
+            }
             Some(Entry::Message(attribute, received, port)) => {
                 message(&this, attribute, &received, &port, sleep)
             }
@@ -89,7 +96,6 @@ fn input_of(attribute: Attribute, data: &Data, is_known: bool) -> Option<Input> 
         Attribute::Drep => Input::Drep,
         Attribute::Apr => Input::Apr,
         Attribute::SidrRep => Input::SidrRep,
-        // An alternate path that a peer offers is not there for RoCE, and is not offered to clients.
         Attribute::Lap | Attribute::SidrReq => return None,
     })
 }
@@ -121,8 +127,54 @@ fn message(
         };
         (told, inner.av.clone())
     });
-    let event = event_of(told?, header.modifier, data, av.as_deref())?;
+    let told = told?;
+    if told == Told::RepReceived {
+        port.has_found(received.origin(), sleep);
+    }
+    let event = event_of(told, header.modifier, data, av.as_deref())?;
     tell(id, &event, sleep)
+}
+
+/// Takes the alternate path that a peer offers, and tells the client. One that does not lead from a port that is here is ignored.
+fn offer_path(id: &Arc<CmId>, received: &Received, port: &Arc<Port>, sleep: &MaySleep) -> GivenUp {
+    let (header, data) = (header_of(received.bytes())?, data_of(received.bytes())?);
+    let lap = Lap::read(data);
+    let (common, data_lid) = id.with(sleep, |inner| {
+        let common = Common {
+            kind: PathKind::Ib,
+            service_id: 0,
+            pkey: inner.connection.pkey,
+            mtu: inner.connection.path_mtu,
+        };
+        (common, inner.av.as_ref().and_then(|av| av.data_lid))
+    });
+    let mut path = Path::new(&address::back(&lap.path(), common));
+    // Without the lock of the identifier, as for a REQ.
+    let alternate = address::alternate(&mut path, sleep).ok()?;
+    let sender = Av {
+        data_lid,
+        ..address::sender(received, port, sleep).ok()?
+    };
+    let (alternate, sender) = (
+        Arc::new(alternate, GFP_KERNEL).ok()?,
+        Arc::new(sender, GFP_KERNEL).ok()?,
+    );
+    let with = With {
+        transaction: header.transaction,
+        received: Some((received, port)),
+        ..With::default()
+    };
+    let told = id.with(sleep, |inner| {
+        let told = inner.drive(id, Input::Lap, &with, sleep).ok().flatten();
+        if told.is_some() {
+            inner.connection.take_lap(&lap);
+            // The peer may not be there any more by the path that there was.
+            (inner.av, inner.alternate) = (Some(sender), Some(alternate));
+        }
+        told
+    });
+    told?;
+    tell(id, &Event::lap(&path, room(Lap::PRIVATE_DATA, data)), sleep)
 }
 
 /// Puts the sender of a REP into the tables. `None` if it is a duplicate, or stale.

@@ -218,7 +218,9 @@ fn init(inner: &Inner, device: &Device, filling: &mut Filling<'_>) -> Option<()>
         (true, true) => reads | IB_ACCESS_FLUSH_GLOBAL | IB_ACCESS_FLUSH_PERSISTENT,
     };
     let av = inner.av.as_ref()?;
-    filling.access((IB_ACCESS_REMOTE_WRITE | access) as c_int);
+    filling
+        .state()
+        .access((IB_ACCESS_REMOTE_WRITE | access) as c_int);
     filling.pkey_index(av.pkey_index).port(av.port.number);
     Some(())
 }
@@ -243,6 +245,7 @@ fn rtr(inner: &Inner, filling: &mut Filling<'_>) -> Option<()> {
     let wanted = qp_attr::rtr(&inner.connection, alternate(inner)).ok()?;
     let av = inner.av.as_ref()?;
     filling
+        .state()
         .address(
             &av.vector,
             av.data_lid.filter(|lid| !matches!(*lid, 0 | u16::MAX)),
@@ -264,6 +267,9 @@ fn rtr(inner: &Inner, filling: &mut Filling<'_>) -> Option<()> {
 fn rts(inner: &Inner, filling: &mut Filling<'_>) -> Option<()> {
     let wanted = qp_attr::rts(&inner.connection, alternate(inner)).ok()?;
     let has = |bit| wanted.mask & bit != 0;
+    if has(mask::STATE) {
+        filling.state();
+    }
     if has(mask::SQ_PSN) {
         filling.sq_psn(wanted.sq_psn);
     }

@@ -11,6 +11,7 @@
 //! | `receive` | messages that come |
 //! | `end` | the end of an identifier |
 //! | `send` | messages that are sent; what the protocol wants done |
+//! | `address` | addresses of peers by paths and messages |
 //! | `timewait` | peers of connections that have ended |
 //! | `tables` | where identifiers are found |
 //! | `id` | an identifier: locks, inbox, work item |
@@ -29,6 +30,7 @@ use kernel_ext::{
 };
 use rdma::{client::attachment, MaySleep};
 
+mod address;
 mod calls;
 mod client;
 mod deliver;

@@ -173,7 +173,10 @@ impl<T: Copy> Behind<T> {
 
 /// What waits for the work item, oldest first. What nobody repeats has a place of its own, so that it is not lost without memory.
 struct Inbox {
-    entries: KVec<Entry>,
+    /// The first entry: most identifiers have one at a time, and need no array.
+    first: Option<Entry>,
+    /// Those behind it.
+    others: KVec<Entry>,
     unanswered: Option<Behind<(u64, u32)>>,
     expired: Option<Behind<Option<Remote>>>,
     /// The client has given the identifier up.
@@ -185,12 +188,12 @@ const MAX_ENTRIES: usize = 64;
 
 impl Inbox {
     fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.unanswered.is_none() && self.expired.is_none()
+        self.first.is_none() && self.unanswered.is_none() && self.expired.is_none()
     }
 
     /// Puts something in; gives back what has no room.
     fn put(&mut self, entry: Entry) -> Result<(), Entry> {
-        let entries = self.entries.len();
+        let entries = usize::from(self.first.is_some()).saturating_add(self.others.len());
         if self.is_closed {
             return Err(entry);
         }
@@ -203,13 +206,14 @@ impl Inbox {
                 self.unanswered = older.or(Some(Behind { what, entries }));
             }
             Entry::Expired(what) => self.expired = Some(Behind { what, entries }),
+            entry if self.first.is_none() => self.first = Some(entry),
             entry if entries >= MAX_ENTRIES => return Err(entry),
             entry => {
-                if self.entries.reserve(1, GFP_ATOMIC).is_err() {
+                if self.others.reserve(1, GFP_ATOMIC).is_err() {
                     return Err(entry);
                 }
                 return self
-                    .entries
+                    .others
                     .push_within_capacity(entry)
                     .map_err(|error| error.0);
             }
@@ -224,7 +228,8 @@ impl Inbox {
         if let Some(remote) = Behind::take(&mut self.expired) {
             return Some(Entry::Expired(remote));
         }
-        let entry = self.entries.remove(0).ok();
+        let entry = self.first.take();
+        self.first = self.others.remove(0).ok();
         Behind::advance(&mut self.unanswered);
         Behind::advance(&mut self.expired);
         entry
@@ -249,7 +254,8 @@ impl CmId {
             is_settled: false,
         };
         let inbox = Inbox {
-            entries: KVec::new(),
+            first: None,
+            others: KVec::new(),
             unanswered: None,
             expired: None,
             is_closed: false,
@@ -343,12 +349,13 @@ impl CmId {
     }
 
     /// Closes the inbox. The result has what was in it.
-    pub(crate) fn close(&self) -> KVec<Entry> {
+    pub(crate) fn close(&self) -> (Option<Entry>, KVec<Entry>) {
         let mut inbox = self.inbox.lock();
         inbox.is_closed = true;
         inbox.unanswered = None;
         inbox.expired = None;
-        core::mem::replace(&mut inbox.entries, KVec::new())
+        let others = core::mem::replace(&mut inbox.others, KVec::new());
+        (inbox.first.take(), others)
     }
 
     fn queue(self: &Arc<Self>) {

@@ -7,7 +7,7 @@
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
 //! | `Port::agents` | the agents of a port, as long as the device is there; held while a message is made and posted | process context | what the core and drivers take |
-//! | `Port::requests` | requests whose senders' addresses are not known yet | process context | the allocator, the work queue's |
+//! | `Port::requests` | requests whose senders' addresses are not known yet, and the senders that are known | process context | the allocator, the work queue's |
 //! | `PORTS` | the ports | process context | the allocator |
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -53,6 +53,7 @@ pub(crate) struct Port {
     /// The address of the device, by which it is told from others, and no more.
     device: usize,
     pub(crate) number: u32,
+    pub(crate) is_roce: bool,
     pub(crate) ack_delay: u8,
     pub(super) counters: [[AtomicU64; Attribute::ALL.len()]; Group::ALL.len()],
     #[pin]
@@ -85,20 +86,21 @@ impl Search {
         requests.next(is_self)
     }
 
-    /// The sender is found, or not: if it repeats the message that is a new one from now on.
-    pub(super) fn ends(self: &Arc<Self>, _sleep: &MaySleep) {
+    /// The sender is there, or not: if it repeats the message that is a new one from now on.
+    pub(super) fn ends(self: &Arc<Self>, is_there: bool, _sleep: &MaySleep) {
         let is_self = |search: &Arc<Self>| Arc::ptr_eq(search, self);
-        self.port.requests.lock().end_search(is_self);
+        self.port.requests.lock().end_search(is_self, is_there);
     }
 }
 
 impl Port {
     pub(super) fn new(device: &Device, number: u32) -> Result<Arc<Self>> {
         let (address, ack_delay) = (address(device), device.attrs().local_ca_ack_delay);
-        let requests = Requests::new()?;
+        let (requests, is_roce) = (Requests::new()?, device.is_roce(number));
         let init = pin_init!(Self {
             device: address,
             number,
+            is_roce,
             ack_delay,
             counters: [const { [const { AtomicU64::new(0) }; Attribute::ALL.len()] }; Group::ALL.len()],
             agents <- new_mutex!(None, "Port::agents"),
@@ -152,6 +154,11 @@ impl Port {
     /// Whether messages of a sender wait, or one of them is being taken.
     pub(crate) fn has_requests(&self, origin: &Origin, _sleep: &MaySleep) -> bool {
         self.requests.lock().has_any_of(origin)
+    }
+
+    /// A peer has answered: its address was found.
+    pub(crate) fn has_found(&self, origin: Origin, _sleep: &MaySleep) {
+        self.requests.lock().know(origin, true);
     }
 
     /// No message waits from now on. The result has what still looks for senders.

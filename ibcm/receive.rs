@@ -13,7 +13,9 @@ use ib_cm_protocol::{
     connection::Connection,
     counters::Group,
     field::{Data, DATA_SIZE},
-    messages::{self, Attribute, Drep, Dreq, Rej, Rep, Req, SidrRep, SidrReq, SidrStatus},
+    messages::{
+        self, Attribute, Drep, Dreq, Rej, Rep, Req, SidrRep, SidrReq, SidrStatus, PERMISSIVE,
+    },
     reject::Reason,
     remote::{addressee, again, sender_id, Addressee, Admission, Remote, SidrKey},
     states::{Input, State},
@@ -26,7 +28,6 @@ use kernel_ext::{
 use rdma::{
     client::mad::Received,
     core::{
-        address_vector::{pkey_index, AddressVector},
         cm::{id::IdBody, trace},
         path::{NewPath, Path, PathKind},
     },
@@ -34,11 +35,12 @@ use rdma::{
 };
 
 use crate::{
+    address::{self, sender, Common},
     end,
     id::{Av, CmId, Entry, Offer, QUEUE},
     port::{Port, Search},
     requests::Mark,
-    send::{answer, answer_to, data_of, header_of, put, sender, Header, With},
+    send::{answer, answer_to, data_of, header_of, put, Header, With},
     tables,
 };
 
@@ -60,6 +62,10 @@ pub(crate) fn message(port: &Arc<Port>, received: Received, sleep: &MaySleep) {
         return;
     };
     port.count(Group::Received, header.attribute, 1);
+    if port.is_roce && matches!(header.attribute, Attribute::Lap | Attribute::Apr) {
+        // Stock has no messages about alternate paths on RoCE.
+        return;
+    }
     let target = addressee(header.attribute, data);
     let is_old = target != Addressee::New;
     if let Some(id) = is_old.then(|| find(header.attribute, data)).flatten() {
@@ -107,7 +113,7 @@ fn late(search: &Arc<Search>, received: Received, sleep: &MaySleep) {
         return;
     }
     let sender = sender(&received, port, sleep);
-    search.ends(sleep);
+    search.ends(sender.is_ok(), sleep);
     // Who is not there gets nothing.
     let Ok(sender) = sender else { return };
     let incoming = Incoming {
@@ -273,16 +279,18 @@ impl Incoming<'_> {
         found.ok()
     }
 
-    fn refuse(&self, req: &Req, reason: Reason, sleep: &MaySleep) -> Result {
+    fn refuse(&self, req: &Req, number: &Number, reason: Reason, sleep: &MaySleep) -> Result {
         let ids = (0, req.local_comm_id);
         let gid = match reason {
             // The peer hears of one that the port has, if it has any.
             Reason::InvalidGid => self.first_gid(sleep),
+            // Here it is the one that the peer's own path leads to.
+            Reason::InvalidAltGid => Some(Gid(req.primary().remote_gid.0)),
             _ => None,
         };
         let info = gid.as_ref().map_or(&[][..], |gid| &gid.0);
         let refusal = (reason, info);
-        issuing_rej(&self.data);
+        self.tell_refused(req, number, reason);
         let (header, data) = rejection(self.header, ids, messages::About::Req, refusal);
         answer_to(&self.sender, header, false, &data, sleep)
     }
@@ -298,11 +306,12 @@ impl Incoming<'_> {
         match admission {
             Admission::New => {}
             Admission::Duplicate(owner) => {
+                self.tell_not_taken(&req, &number);
                 self.again(owner);
                 return Ok(());
             }
             Admission::Stale(owner) => {
-                let refused = self.refuse(&req, Reason::StaleConn, sleep);
+                let refused = self.refuse(&req, &number, Reason::StaleConn, sleep);
                 disconnect_stale(owner, sleep);
                 return refused;
             }
@@ -321,7 +330,7 @@ impl Incoming<'_> {
             }
             Err(reason) => {
                 tables::change(|tables| tables.forget(number.0, &remote));
-                reason.map_or(Ok(()), |reason| self.refuse(&req, reason, sleep))
+                reason.map_or(Ok(()), |reason| self.refuse(&req, &number, reason, sleep))
             }
         }
     }
@@ -335,38 +344,66 @@ impl Incoming<'_> {
     ) -> Result<(Arc<CmId>, Offer), Option<Reason>> {
         let no_memory = |_| None;
         let listener = self.listener(req.service_id, sleep);
-        let listener = listener.map_err(|_| {
-            self.tell_no_listener(req, number);
-            Some(Reason::InvalidServiceId)
-        })?;
-        let (av, path) = self.way_back(req, sleep)?;
+        let listener = listener.map_err(|_| Some(Reason::InvalidServiceId))?;
+        let (mut primary, mut alternate) = self.paths(req);
+        let av = self.way_back(req, &mut primary, sleep);
+        let av = av.map_err(|_| Some(Reason::InvalidGid))?;
+        let other = alternate
+            .as_mut()
+            .map(|path| address::alternate(path, sleep))
+            .transpose()
+            .map_err(|_| Some(Reason::InvalidAltGid))?;
         let body: IdBody = listener.body.for_request(number.0.to_be());
         body.set_service_id(req.service_id.to_be());
         let connection = Connection::from_req(number.0, self.header.transaction, req);
         let device = self.port.attached(sleep).map_err(no_memory)?;
         let id = CmId::new(body, connection, Some(device)).map_err(no_memory)?;
-        let av = Arc::new(av, GFP_KERNEL).map_err(|_| None)?;
-        id.with(sleep, |inner| inner.av = Some(av));
+        let boxed = |path| KBox::new(path, GFP_KERNEL).map_err(|_| None);
+        let shared = |av| Arc::new(av, GFP_KERNEL).map_err(|_| None);
         let offer = Offer {
             listener,
-            primary: Some(KBox::new(path, GFP_KERNEL).map_err(|_| None)?),
-            alternate: None,
+            primary: Some(boxed(primary)?),
+            alternate: alternate.map(boxed).transpose()?,
         };
+        let (av, other) = (shared(av)?, other.map(shared).transpose()?);
+        id.with(sleep, |inner| {
+            (inner.av, inner.alternate) = (Some(av), other)
+        });
         Ok((id, offer))
     }
 
-    fn tell_no_listener(&self, req: &Req, number: &Number) {
+    /// An identifier for a REQ that no client has, to tell of.
+    fn unclaimed(&self, req: &Req, number: &Number) -> IdBody {
         let body = IdBody::unclaimed(&self.sender.device, number.0.to_be());
         let remote_id = req.local_comm_id.to_be();
         body.numbers().remote_id.store(remote_id, Ordering::Relaxed);
-        trace::icm_no_listener_err(&body, State::ReqRcvd as u32);
+        body
     }
 
-    /// The path from here to who asks, and the address by that.
-    fn way_back(&self, req: &Req, sleep: &MaySleep) -> Result<(Av, Path), Option<Reason>> {
+    /// Tells that a REQ is for no listener: there is none, or it has come before, or its queue pair has a connection.
+    fn tell_not_taken(&self, req: &Req, number: &Number) {
+        trace::icm_no_listener_err(&self.unclaimed(req, number), State::ReqRcvd as u32);
+    }
+
+    /// Tells that a REQ is refused.
+    fn tell_refused(&self, req: &Req, number: &Number, reason: Reason) {
+        let body = self.unclaimed(req, number);
+        match reason {
+            // There is a listener for it.
+            Reason::InvalidGid | Reason::InvalidAltGid => {
+                trace::icm_send_rej(&body, State::ReqRcvd as u32, reason as u32)
+            }
+            _ => {
+                issuing_rej(&self.data);
+                self.tell_not_taken(req, number);
+            }
+        }
+    }
+
+    /// The paths from here to who asks: the primary one, and the alternate one if there is one.
+    fn paths(&self, req: &Req) -> (Path, Option<Path>) {
         let sender = &self.sender.vector;
         let wc = self.received.completion();
-        let primary = req.primary();
         let kind = match sender.sgid() {
             Some(sgid) if sender.is_roce() => match sgid.kind() {
                 kernel_ext::bindings::IB_GID_TYPE_ROCE => PathKind::RoceV1,
@@ -374,43 +411,38 @@ impl Incoming<'_> {
             },
             _ => PathKind::Ib,
         };
-        let new = NewPath {
+        let common = Common {
             kind,
-            sgid: Gid(primary.remote_gid.0),
-            dgid: Gid(primary.local_gid.0),
-            lids: (primary.remote_lid, wc.slid as u16),
-            dmac: sender.dmac(),
-            service_id: req.service_id.to_be(),
+            service_id: req.service_id,
             pkey: req.partition_key,
-            flow_label: primary.flow_label,
-            hop_limit: sender.hop_limit(),
-            traffic_class: primary.traffic_class,
-            sl: match primary.local_lid {
-                u16::MAX => wc.sl,
-                _ => primary.sl,
-            },
             mtu: req.path_packet_payload_mtu,
-            rate: primary.packet_rate,
-            packet_life_time: ib_cm_protocol::time::packet_life_time(primary.local_ack_timeout),
         };
-        let mut path = Path::new(&new);
-        let device = self.port.attached(sleep).map_err(|_| None)?;
-        let number = self.port.number;
-        let invalid = |_| Some(Reason::InvalidGid);
-        let pkey_index = pkey_index(&device, number, req.partition_key).map_err(invalid)?;
-        let sgid = sender.sgid();
-        let vector = AddressVector::of_path(&device, number, &mut path, sgid, sleep);
-        let vector = vector.map_err(invalid)?;
-        let data_lid = (vector.is_ib() && !matches!(primary.local_lid, 0 | u16::MAX))
-            .then_some(primary.local_lid);
-        let av = Av {
-            port: self.port.clone(),
-            vector,
-            pkey_index,
-            data_lid,
-            device,
+        let routed = |told: messages::Path| match kind {
+            PathKind::Ib => told.routed(wc.slid as u16, wc.sl, wc.dlid_path_bits),
+            _ => told,
         };
-        Ok((av, path))
+        let told = routed(req.primary());
+        let primary = Path::new(&NewPath {
+            lids: (told.remote_lid, wc.slid as u16),
+            dmac: sender.dmac(),
+            hop_limit: sender.hop_limit(),
+            ..address::back(&told, common)
+        });
+        let alternate = req.has_alternate();
+        let alternate =
+            alternate.then(|| Path::new(&address::back(&routed(req.alternate()), common)));
+        (primary, alternate)
+    }
+
+    /// The address by the primary path to who asks.
+    fn way_back(&self, req: &Req, path: &mut Path, sleep: &MaySleep) -> Result<Av> {
+        let sgid = self.sender.vector.sgid();
+        let av = address::from_port(self.port.clone(), path, sgid, sleep)?;
+        let lid = req.primary_local_port_lid;
+        Ok(Av {
+            data_lid: (av.vector.is_ib() && !matches!(lid, 0 | PERMISSIVE)).then_some(lid),
+            ..av
+        })
     }
 
     /// A REQ that has come before.

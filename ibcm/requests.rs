@@ -2,7 +2,8 @@
 
 //! Messages of a port that wait until the address of their sender is found, which takes up to a second.
 //!
-//! Some senders are looked for beside each other. Of one sender the messages come one after the other, in order.
+//! Some senders are looked for beside each other. Of one sender the messages come one after the other, in order. A sender whose address
+//! was found lately takes no time: it has room and searches of its own, so that it waits behind no sender that is silent.
 //!
 //! C header: `include/rdma/ib_cm.h`.
 
@@ -10,11 +11,15 @@ use ib_cm_protocol::messages::Attribute;
 use kernel::prelude::*;
 use rdma::client::mad::Origin;
 
-/// Messages of a port that may wait: as many as the receive queue of its MADs has by default. Further ones are dropped: peers repeat them.
+/// Messages of a port that may wait, of known senders and of others: as many as the receive queue of its MADs has by default. Further
+/// ones are dropped: peers repeat them.
 const MAX_REQUESTS: usize = 512;
 
-/// Senders that are looked for at the same time.
+/// Senders that are looked for at the same time: known ones, and others.
 const MAX_SEARCHES: usize = 32;
+
+/// Senders that are known.
+const MAX_KNOWN: usize = 64;
 
 /// What tells messages apart that wait: one that its sender repeats has the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,10 +32,53 @@ pub(crate) struct Mark {
     pub(crate) origin: Origin,
 }
 
+/// The senders whose addresses were found lately, the newest one last.
+struct Known(KVec<Origin>);
+
+impl Known {
+    /// None, with room for all.
+    fn new() -> Result<Self> {
+        Ok(Self(KVec::with_capacity(MAX_KNOWN, GFP_KERNEL)?))
+    }
+
+    fn has(&self, origin: &Origin) -> bool {
+        self.0.iter().rev().any(|known| known == origin)
+    }
+
+    /// A sender is found. `false` if it is known already.
+    fn note(&mut self, origin: Origin) -> bool {
+        if self.0.last() == Some(&origin) {
+            return false;
+        }
+        let is_new = !self.forget(&origin);
+        if self.0.len() >= MAX_KNOWN {
+            let _ = self.0.remove(0);
+        }
+        // There is room for it.
+        let _ = self.0.push_within_capacity(origin);
+        is_new
+    }
+
+    /// A sender is not there. `false` if it was not known.
+    fn forget(&mut self, origin: &Origin) -> bool {
+        let mut known = self.0.iter();
+        let at = known.position(|known| known == origin);
+        at.is_some_and(|at| self.0.remove(at).is_ok())
+    }
+}
+
+/// A message that waits.
+pub(crate) struct Waiting<M> {
+    mark: Mark,
+    message: M,
+    is_known: bool,
+}
+
 /// A search, and the message whose sender it looks for.
 struct Place<S, M> {
     search: S,
     mark: Mark,
+    is_known: bool,
     /// The message, until the search begins.
     message: Option<M>,
     is_found: bool,
@@ -50,7 +98,8 @@ pub(crate) enum Arrival<S, M> {
 
 /// The messages, an `M` each, oldest first, and who looks for their senders, an `S` each.
 pub(crate) struct Requests<S, M> {
-    waiting: KVec<(Mark, M)>,
+    known: Known,
+    waiting: KVec<Waiting<M>>,
     searches: KVec<Place<S, M>>,
     /// The port has gone.
     is_closed: bool,
@@ -60,8 +109,9 @@ impl<S, M> Requests<S, M> {
     /// None, with room for all searches.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
+            known: Known::new()?,
             waiting: KVec::new(),
-            searches: KVec::with_capacity(MAX_SEARCHES, GFP_KERNEL)?,
+            searches: KVec::with_capacity(2 * MAX_SEARCHES, GFP_KERNEL)?,
             is_closed: false,
         })
     }
@@ -80,13 +130,20 @@ impl<S, M> Requests<S, M> {
         if self.has(&mark) {
             return Arrival::Repeated(message);
         }
-        if self.is_full() {
+        let is_known = self.known.has(&mark.origin);
+        if self.is_full(is_known) {
             return Arrival::Refused(message);
         }
-        let made = self.may_search(&mark.origin).then(make).flatten();
+        let may_search = self.has_search(is_known) && !self.is_sought(&mark.origin);
+        let made = may_search.then(make).flatten();
+        let waiting = Waiting {
+            mark,
+            message,
+            is_known,
+        };
         let refused = match &made {
-            Some(search) => self.search(search.clone(), mark, message),
-            None => self.put(mark, message),
+            Some(search) => self.search(search.clone(), waiting),
+            None => self.put(waiting),
         };
         match (refused, made) {
             (Some(message), _) => Arrival::Refused(message),
@@ -98,12 +155,15 @@ impl<S, M> Requests<S, M> {
     /// Whether a message waits.
     fn has(&self, mark: &Mark) -> bool {
         let is_sought = |place: &Place<S, M>| !place.is_found && place.mark == *mark;
-        self.waiting.iter().any(|(other, _)| other == mark) || self.searches.iter().any(is_sought)
+        self.waiting.iter().any(|other| other.mark == *mark) || self.searches.iter().any(is_sought)
     }
 
     /// Whether messages of a sender wait, or one of them is being taken.
     pub(crate) fn has_any_of(&self, origin: &Origin) -> bool {
-        let waits = self.waiting.iter().any(|(mark, _)| mark.origin == *origin);
+        let waits = self
+            .waiting
+            .iter()
+            .any(|other| other.mark.origin == *origin);
         waits || self.is_sought(origin)
     }
 
@@ -112,23 +172,31 @@ impl<S, M> Requests<S, M> {
         searches.any(|place| place.mark.origin == *origin)
     }
 
-    /// Whether no further message has room.
-    fn is_full(&self) -> bool {
-        let count = self.waiting.len().saturating_add(self.searches.len());
-        self.is_closed || count >= MAX_REQUESTS
+    /// Whether no further message of a known sender, or of another one, has room.
+    fn is_full(&self, is_known: bool) -> bool {
+        let waiting = self.waiting.iter();
+        let waiting = waiting.filter(|other| other.is_known == is_known).count();
+        self.is_closed || waiting.saturating_add(self.searches_for(is_known)) >= MAX_REQUESTS
     }
 
-    /// Whether a search may begin for a message of this sender.
-    fn may_search(&self, origin: &Origin) -> bool {
-        self.searches.len() < MAX_SEARCHES && !self.is_sought(origin)
+    /// How many known senders, or others, are looked for.
+    fn searches_for(&self, is_known: bool) -> usize {
+        let searches = self.searches.iter();
+        searches.filter(|place| place.is_known == is_known).count()
+    }
+
+    /// Whether one more may be looked for.
+    fn has_search(&self, is_known: bool) -> bool {
+        self.searches_for(is_known) < MAX_SEARCHES
     }
 
     /// Begins a search, if it may; gives back what has no room.
-    fn search(&mut self, search: S, mark: Mark, message: M) -> Option<M> {
+    fn search(&mut self, search: S, waiting: Waiting<M>) -> Option<M> {
         let place = Place {
             search,
-            mark,
-            message: Some(message),
+            mark: waiting.mark,
+            is_known: waiting.is_known,
+            message: Some(waiting.message),
             is_found: false,
         };
         let refused = self.searches.push_within_capacity(place).err();
@@ -136,16 +204,16 @@ impl<S, M> Requests<S, M> {
     }
 
     /// Lets a message wait for the searches; gives back what has no room, or no search that will take it.
-    fn put(&mut self, mark: Mark, message: M) -> Option<M> {
+    fn put(&mut self, waiting: Waiting<M>) -> Option<M> {
         if self.searches.is_empty() || self.waiting.reserve(1, GFP_KERNEL).is_err() {
-            return Some(message);
+            return Some(waiting.message);
         }
-        let refused = self.waiting.push_within_capacity((mark, message)).err();
-        refused.map(|error| error.0 .1)
+        let refused = self.waiting.push_within_capacity(waiting).err();
+        refused.map(|error| error.0.message)
     }
 
-    /// The next message for the search that `is_it` tells: its first one, then the oldest of a sender that no other search looks for.
-    /// Without one the search ends.
+    /// The next message for the search that `is_it` tells: its first one, then the oldest of a known sender that no other search looks
+    /// for, then the oldest of another one, if there are not as many searches for these. Without one the search ends.
     pub(crate) fn next(&mut self, is_it: impl Fn(&S) -> bool) -> Option<M> {
         let at = self
             .searches
@@ -155,29 +223,55 @@ impl<S, M> Requests<S, M> {
             return Some(first);
         }
         let ended = self.searches.remove(at).ok()?;
-        let free = |(mark, _): &(Mark, M)| !self.is_sought(&mark.origin);
-        let found = self.waiting.iter().position(free)?;
-        let (mark, message) = self.waiting.remove(found).ok()?;
+        let found = self.oldest(true).or_else(|| self.oldest(false))?;
+        let next = self.waiting.remove(found).ok()?;
         let place = Place {
-            mark,
+            mark: next.mark,
+            is_known: next.is_known,
             is_found: false,
             ..ended
         };
         // It has just had this place.
         let _ = self.searches.push_within_capacity(place);
-        Some(message)
+        Some(next.message)
+    }
+
+    /// Which of the messages is the oldest of a known sender, or another one, that may be looked for.
+    fn oldest(&self, is_known: bool) -> Option<usize> {
+        if !self.has_search(is_known) {
+            return None;
+        }
+        let is_free =
+            |other: &Waiting<M>| other.is_known == is_known && !self.is_sought(&other.mark.origin);
+        self.waiting.iter().position(is_free)
     }
 
     /// The sender of the message that a search has taken is found, or is not there.
-    pub(crate) fn end_search(&mut self, is_it: impl Fn(&S) -> bool) {
+    pub(crate) fn end_search(&mut self, is_it: impl Fn(&S) -> bool, is_there: bool) {
         let mut searches = self.searches.iter_mut();
-        if let Some(place) = searches.find(|place| is_it(&place.search)) {
-            place.is_found = true;
+        let Some(place) = searches.find(|place| is_it(&place.search)) else {
+            return;
+        };
+        place.is_found = true;
+        let origin = place.mark.origin;
+        self.know(origin, is_there);
+    }
+
+    /// The address of a sender is known from now on, or it is not there.
+    pub(crate) fn know(&mut self, origin: Origin, is_there: bool) {
+        let has_changed = match is_there {
+            true => self.known.note(origin),
+            false => self.known.forget(&origin),
+        };
+        if has_changed {
+            let waiting = self.waiting.iter_mut();
+            let of_it = waiting.filter(|other| other.mark.origin == origin);
+            of_it.for_each(|other| other.is_known = is_there);
         }
     }
 
     /// No message waits from now on. The result has those that did, and the searches that have not ended.
-    pub(crate) fn close(&mut self) -> (KVec<(Mark, M)>, impl Iterator<Item = S>) {
+    pub(crate) fn close(&mut self) -> (KVec<Waiting<M>>, impl Iterator<Item = S>) {
         self.is_closed = true;
         let waiting = core::mem::replace(&mut self.waiting, KVec::new());
         let searches = core::mem::replace(&mut self.searches, KVec::new());
@@ -239,7 +333,7 @@ mod tests {
         assert_eq!(requests.next(|&search| search == 1), Some(10));
         assert!(requests.has(&mark(1, 10)));
         // Its sender is found: it is answered, and the same message is a new one.
-        requests.end_search(|&search| search == 1);
+        requests.end_search(|&search| search == 1, true);
         assert!(!requests.has(&mark(1, 10)));
         assert!(requests.has(&mark(1, 11)));
         assert_eq!(requests.next(|&search| search == 1), Some(11));
@@ -253,7 +347,7 @@ mod tests {
         let senders = 0..MAX_REQUESTS as u32;
         let searches = senders.filter(|&sender| arrive(&mut requests, sender, sender));
         assert_eq!(searches.count(), MAX_SEARCHES);
-        assert!(requests.is_full());
+        assert!(requests.is_full(false));
         assert!(!arrive(&mut requests, u32::MAX, 0));
         assert!(!requests.has_any_of(&mark(u32::MAX, 0).origin));
         // One that ends makes room.
@@ -262,7 +356,73 @@ mod tests {
             requests.next(|&search| search == 0),
             Some(MAX_SEARCHES as u32)
         );
-        assert!(!requests.is_full());
+        assert!(!requests.is_full(false));
+        Ok(())
+    }
+
+    /// The search of a sender ends.
+    fn end(requests: &mut Requests<u32, u32>, sender: u32, is_there: bool) {
+        requests.end_search(|&search| search == sender, is_there);
+    }
+
+    #[test]
+    fn who_is_known_waits_behind_nobody_who_is_silent() -> Result {
+        let mut requests = Requests::new()?;
+        arrive(&mut requests, 1, 10);
+        assert_eq!(requests.next(|&search| search == 1), Some(10));
+        end(&mut requests, 1, true);
+        assert_eq!(requests.next(|&search| search == 1), None);
+        requests.know(mark(2, 0).origin, true);
+        for silent in 100..100 + MAX_REQUESTS as u32 {
+            arrive(&mut requests, silent, silent);
+        }
+        assert!(requests.is_full(false) && !requests.is_full(true));
+        // Each has a search at once, and its own messages come in order.
+        assert!(arrive(&mut requests, 1, 11));
+        assert!(!arrive(&mut requests, 1, 12));
+        assert!(arrive(&mut requests, 2, 20));
+        assert_eq!(requests.next(|&search| search == 1), Some(11));
+        assert_eq!(requests.next(|&search| search == 2), Some(20));
+        // Who is not there any more waits like others. As many are looked for as may be.
+        end(&mut requests, 1, false);
+        assert_eq!(requests.next(|&search| search == 1), None);
+        end(&mut requests, 100, false);
+        assert_eq!(requests.next(|&search| search == 100), Some(100));
+        let next = requests.next(|&search| search == 100);
+        assert_eq!(next, Some(100 + MAX_SEARCHES as u32));
+        Ok(())
+    }
+
+    #[test]
+    fn who_is_found_is_known_while_its_messages_wait() -> Result {
+        let mut requests = Requests::new()?;
+        for sender in 0..MAX_SEARCHES as u32 {
+            arrive(&mut requests, sender, sender);
+        }
+        arrive(&mut requests, 50, 50);
+        arrive(&mut requests, 0, 1000);
+        assert_eq!(requests.next(|&search| search == 0), Some(0));
+        end(&mut requests, 0, true);
+        // Its own message is later, but takes no time.
+        assert_eq!(requests.next(|&search| search == 0), Some(1000));
+        end(&mut requests, 0, true);
+        assert_eq!(requests.next(|&search| search == 0), Some(50));
+        Ok(())
+    }
+
+    #[test]
+    fn the_oldest_that_is_known_is_forgotten() -> Result {
+        let mut known = Known::new()?;
+        let origin = |sender| mark(sender, 0).origin;
+        for sender in 0..MAX_KNOWN as u32 {
+            assert!(known.note(origin(sender)));
+        }
+        assert!(!known.note(origin(0)));
+        assert!(known.note(origin(1000)));
+        assert!(known.has(&origin(0)) && known.has(&origin(1000)) && !known.has(&origin(1)));
+        assert!(known.forget(&origin(0)) && !known.forget(&origin(0)));
+        assert!(!known.has(&origin(0)));
+        assert!(known.0.len() < MAX_KNOWN);
         Ok(())
     }
 
@@ -274,7 +434,7 @@ mod tests {
         let (waiting, searches) = requests.close();
         assert_eq!(waiting.len(), 1);
         assert_eq!(searches.count(), 1);
-        assert!(requests.is_full());
+        assert!(requests.is_full(false) && requests.is_full(true));
         assert_eq!(requests.next(|&search| search == 1), None);
         Ok(())
     }

@@ -26,6 +26,7 @@ use rdma::{
 };
 
 use crate::{
+    address::sender,
     id::{Av, CmId, Inner, Message, Ticket},
     port::Port,
     tables, timewait,
@@ -115,19 +116,6 @@ pub(crate) fn answer(
 ) -> Result {
     let to = sender(received, port, sleep)?;
     answer_to(&to, header, is_resent, data, sleep)
-}
-
-/// The address of a sender. It may take a second to find.
-pub(crate) fn sender(received: &Received, port: &Arc<Port>, sleep: &MaySleep) -> Result<Av> {
-    // Without the lock of the port: a neighbour may take long to answer.
-    let device = port.attached(sleep)?;
-    Ok(Av {
-        port: port.clone(),
-        vector: received.sender(&device, port.number, sleep)?,
-        pkey_index: received.completion().pkey_index,
-        data_lid: None,
-        device,
-    })
 }
 
 /// As [`answer`], to an address that is known.

@@ -5,7 +5,7 @@
 //! The caller holds the identifier's lock, and does what has to do with the world: see [`Effects`].
 
 use crate::{
-    messages::{About, Attribute, Dreq, Mra, Rej, Rep, Req, SidrReq},
+    messages::{About, Attribute, Dreq, Lap, Mra, Rej, Rep, Req, SidrReq},
     reject::Reason,
     remote::Remote,
     states::{look_up, Action, Event, Input, LapState, Line, Outcome, Refusal, State, To, Unsent},
@@ -450,6 +450,13 @@ impl Connection {
         for timeout in [&mut self.ack_timeout, &mut self.alternate_ack_timeout] {
             *timeout = time::ack_timeout(rep.target_ack_delay, timeout.wrapping_sub(1));
         }
+    }
+
+    /// Takes the path that a LAP offers, once [`Input::Lap`] has succeeded.
+    pub const fn take_lap(&mut self, lap: &Lap) {
+        // As for the paths of a REQ.
+        self.alternate_ack_timeout =
+            time::packet_life_time(lap.alternate_local_ack_timeout).saturating_add(1);
     }
 
     /// Whether a DREQ is for our queue pair; one that is not is ignored.

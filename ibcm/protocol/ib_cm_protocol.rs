@@ -23,6 +23,7 @@
 //! | a REQ comes | `from_req`, `admit`, look for a listener, `drive(Req)`; or on `Duplicate`: `drive(ReqAgain)` of its owner |
 //! | accept it | `drive(SendRep)`, in `Effects::request`: `rep`; then `accept` |
 //! | a REP comes | `expects(Rep)`, `remote_of_rep`, `admit`, `take_rep`, `drive(Rep)`; nobody found: `again`, `drive(RepAgain)` |
+//! | a LAP comes | `addressee`, its path is looked for, `drive(Lap)`, `take_lap` |
 //! | another message comes | `addressee`, for a DREQ `is_for_us`, `drive` |
 //! | an MRA comes | `drive`; in `Effects::extend`: `time::after_mra` |
 //! | a MAD was sent, or not | `counters::sent`; if it is the one that waits for an answer and failed: `drive(SendFailed)` |

@@ -475,7 +475,7 @@ pub enum SidrStatus {
     UnsupportedVersion,
 }
 
-/// One of the paths of a REQ.
+/// A path of a REQ or a LAP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
     /// The sender's LID.
@@ -502,11 +502,33 @@ pub struct Path {
     pub local_ack_timeout: u8,
 }
 
+/// The LID of a port of another subnet, which the sender of a message does not know (`IB_LID_PERMISSIVE`).
+pub const PERMISSIVE: u16 = 0xffff;
+
+impl Path {
+    /// The path as its receiver has it: between subnets the numbers of the datagram that has told it stand for LIDs that are
+    /// [`PERMISSIVE`]: the LID of its sender, with its service level, and the path bits of ours.
+    ///
+    /// IBTA volume 1, 12.7.
+    pub const fn routed(mut self, slid: u16, sl: u8, path_bits: u8) -> Self {
+        if self.is_subnet_local {
+            return self;
+        }
+        if self.local_lid == PERMISSIVE {
+            (self.local_lid, self.sl) = (slid, sl);
+        }
+        if self.remote_lid == PERMISSIVE {
+            self.remote_lid = path_bits as u16;
+        }
+        self
+    }
+}
+
 macro_rules! paths {
-    ($( $(#[$doc:meta])* $get:ident $set:ident: $local_lid:ident $remote_lid:ident $local_gid:ident $remote_gid:ident
-        $flow_label:ident $packet_rate:ident $traffic_class:ident $hop_limit:ident $sl:ident $subnet_local:ident
-        $ack_timeout:ident; )*) => {
-        impl Req { $(
+    ($message:ident $( $(#[$doc:meta])* $get:ident $set:ident: $local_lid:ident $remote_lid:ident $local_gid:ident
+        $remote_gid:ident $flow_label:ident $packet_rate:ident $traffic_class:ident $hop_limit:ident $sl:ident
+        $subnet_local:ident $ack_timeout:ident; )*) => {
+        impl $message { $(
             $(#[$doc])*
             pub const fn $get(&self) -> Path {
                 Path {
@@ -542,7 +564,7 @@ macro_rules! paths {
     };
 }
 
-paths! {
+paths! { Req
     /// The primary path.
     primary set_primary: primary_local_port_lid primary_remote_port_lid primary_local_port_gid primary_remote_port_gid
         primary_flow_label primary_packet_rate primary_traffic_class primary_hop_limit primary_sl primary_subnet_local
@@ -551,6 +573,13 @@ paths! {
     alternate set_alternate: alternate_local_port_lid alternate_remote_port_lid alternate_local_port_gid
         alternate_remote_port_gid alternate_flow_label alternate_packet_rate alternate_traffic_class alternate_hop_limit
         alternate_sl alternate_subnet_local alternate_local_ack_timeout;
+}
+
+paths! { Lap
+    /// The path that is offered.
+    path set_path: alternate_local_port_lid alternate_remote_port_lid alternate_local_port_gid alternate_remote_port_gid
+        alternate_flow_label alternate_packet_rate alternate_traffic_class alternate_hop_limit alternate_sl
+        alternate_subnet_local alternate_local_ack_timeout;
 }
 
 impl Req {

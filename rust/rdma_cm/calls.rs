@@ -15,7 +15,7 @@ use kernel::{
     prelude::*,
     types::Opaque,
 };
-use kernel_ext::net::ns::NetNamespace;
+use kernel_ext::{error::EOPNOTSUPP, net::ns::NetNamespace};
 use rdma::{
     abi::qp::QpAttrMask,
     bindings::{self, ib_qp_attr, rdma_cm_event_handler, rdma_cm_id, rdma_conn_param},
@@ -26,7 +26,13 @@ use rdma::{
     MaySleep,
 };
 
-use crate::{space::PortSpace, Address, Options, Reason};
+use crate::{space::PortSpace, Address, Ece, Options, Reason};
+
+/// What a client connects or accepts with.
+pub(crate) struct Asked {
+    pub(crate) param: rdma_conn_param,
+    pub(crate) ece: Ece,
+}
 
 /// An identifier that a client of a device has: a view of the C structure.
 #[repr(transparent)]
@@ -141,27 +147,31 @@ impl<'d, K: PortSpace> Calls<'d, K> {
     }
 
     /// Asks the peer for a connection, or for its queue pair. Waits for handlers.
-    pub(crate) fn connect(&self, mut params: rdma_conn_param) -> Result {
+    pub(crate) fn connect(&self, mut asked: Asked) -> Result {
+        let mut ece = asked.ece.to_raw();
         // SAFETY: The identifier is valid; the parameters are copied.
-        to_result(unsafe { bindings::rdma_connect(self.as_raw(), &mut params) })
+        to_result(unsafe { bindings::rdma_connect_ece(self.as_raw(), &mut asked.param, &mut ece) })
     }
 
-    /// As [`Self::connect`].
+    /// As [`Self::connect`], without options of a vendor: the C interface has no such call with them.
     ///
     /// # Safety
     ///
     /// This task has the handler lock.
-    pub(crate) unsafe fn connect_locked(&self, mut params: rdma_conn_param) -> Result {
+    pub(crate) unsafe fn connect_locked(&self, mut asked: Asked) -> Result {
+        if asked.ece != Ece::NONE {
+            return Err(EOPNOTSUPP);
+        }
         // SAFETY: By the safety requirements. The identifier is valid; the parameters are copied.
-        to_result(unsafe { bindings::rdma_connect_locked(self.as_raw(), &mut params) })
+        to_result(unsafe { bindings::rdma_connect_locked(self.as_raw(), &mut asked.param) })
     }
 
     /// Accepts a request, or the reply of a peer. Waits for handlers.
-    pub(crate) fn accept(&self, params: Option<rdma_conn_param>) -> Result {
+    pub(crate) fn accept(&self, asked: Option<Asked>) -> Result {
         // SAFETY: The identifier is valid; the handler lock is held during the call.
         unsafe {
             bindings::rdma_lock_handler(self.as_raw());
-            let accepted = self.accept_locked(params);
+            let accepted = self.accept_locked(asked);
             bindings::rdma_unlock_handler(self.as_raw());
             accepted
         }
@@ -172,12 +182,16 @@ impl<'d, K: PortSpace> Calls<'d, K> {
     /// # Safety
     ///
     /// This task has the handler lock.
-    pub(crate) unsafe fn accept_locked(&self, mut params: Option<rdma_conn_param>) -> Result {
-        let params = params
-            .as_mut()
-            .map_or(null_mut(), |params| &raw mut *params);
+    pub(crate) unsafe fn accept_locked(&self, asked: Option<Asked>) -> Result {
         // SAFETY: By the safety requirements. The identifier is valid; the parameters are copied.
-        to_result(unsafe { bindings::rdma_accept(self.as_raw(), params) })
+        to_result(unsafe {
+            match asked {
+                Some(Asked { mut param, ece }) => {
+                    bindings::rdma_accept_ece(self.as_raw(), &mut param, &mut ece.to_raw())
+                }
+                None => bindings::rdma_accept(self.as_raw(), null_mut()),
+            }
+        })
     }
 
     pub(crate) fn reject(&self, reason: Reason, why: &[u8]) -> Result {

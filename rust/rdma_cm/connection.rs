@@ -15,7 +15,10 @@ use rdma::{
     MaySleep,
 };
 
-use crate::{id::Id, space::Tcp, Address, Event, Offer, Options, Reason, Rejection, TIMEOUT_MS};
+use crate::{
+    calls::Asked, id::Id, space::Tcp, Address, Ece, Event, Offer, Options, Reason, Rejection,
+    TIMEOUT_MS,
+};
 
 /// The parameters of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -30,10 +33,12 @@ pub struct Params<'a> {
     pub retries: u8,
     /// The number of retries after an RNR NAK, up to 6; 7 for unlimited.
     pub rnr_retries: u8,
+    /// Options of a device's vendor.
+    pub ece: Ece,
 }
 
 impl Default for Params<'_> {
-    /// No private data, one RDMA READ or atomic each way, and as many retries as there can be.
+    /// No private data and no options, one RDMA READ or atomic each way, and as many retries as there can be.
     fn default() -> Self {
         Self {
             private_data: &[],
@@ -41,13 +46,14 @@ impl Default for Params<'_> {
             initiator_depth: 1,
             retries: 7,
             rnr_retries: 7,
+            ece: Ece::NONE,
         }
     }
 }
 
 impl Params<'_> {
-    pub(crate) fn to_raw(self, qp_num: u32, has_srq: bool) -> Result<rdma_conn_param> {
-        Ok(rdma_conn_param {
+    pub(crate) fn to_raw(self, qp_num: u32, has_srq: bool) -> Result<Asked> {
+        let param = rdma_conn_param {
             private_data: self.private_data.as_ptr().cast(),
             private_data_len: u8::try_from(self.private_data.len()).map_err(|_| EINVAL)?,
             responder_resources: self.responder_resources,
@@ -58,6 +64,10 @@ impl Params<'_> {
             srq: has_srq.into(),
             qp_num,
             qkey: 0,
+        };
+        Ok(Asked {
+            param,
+            ece: self.ece,
         })
     }
 }

@@ -62,17 +62,20 @@ use rdma::{
 };
 
 use crate::{
-    calls::Calls, id::Id, space::Udp, Address, Event, Options, Reason, Remote, Unreachable,
-    TIMEOUT_MS,
+    calls::{Asked, Calls},
+    id::Id,
+    space::Udp,
+    Address, Ece, Event, Options, Reason, Remote, Unreachable, TIMEOUT_MS,
 };
 
 /// The parameters of a lookup, or of its answer.
-pub(crate) fn params(private_data: &[u8], qp_num: u32) -> Result<rdma_conn_param> {
-    let mut raw: rdma_conn_param = pin_init::zeroed();
-    raw.private_data = private_data.as_ptr().cast();
-    raw.private_data_len = u8::try_from(private_data.len()).map_err(|_| EINVAL)?;
-    raw.qp_num = qp_num;
-    Ok(raw)
+pub(crate) fn params(private_data: &[u8], qp_num: u32) -> Result<Asked> {
+    let mut param: rdma_conn_param = pin_init::zeroed();
+    param.private_data = private_data.as_ptr().cast();
+    param.private_data_len = u8::try_from(private_data.len()).map_err(|_| EINVAL)?;
+    param.qp_num = qp_num;
+    let ece = Ece::NONE;
+    Ok(Asked { param, ece })
 }
 
 /// Makes a queue pair ready to send, with the Q_Key of the connection manager.

@@ -11,7 +11,7 @@ use rdma::{
     AhFields, MaySleep,
 };
 
-use crate::Reason;
+use crate::{Ece, Reason};
 
 /// An event: `enum rdma_cm_event_type`. `RDMA_CM_EVENT_INTERNAL` is told to nobody.
 #[derive(Debug)]
@@ -79,6 +79,8 @@ pub struct Offer {
     pub has_srq: bool,
     /// The number of the queue pair of the peer.
     pub qp_num: u32,
+    /// The options of its device's vendor.
+    pub ece: Ece,
 }
 
 /// A destination of datagrams: a queue pair, or a multicast group.
@@ -163,6 +165,7 @@ impl Event {
     ) -> Result<Option<Self>> {
         let is_ud = qp_type == bindings::IB_QPT_UD;
         let (status, param) = (event.status, &event.param);
+        let ece = Ece::from_raw(&event.ece);
         // SAFETY: By the safety requirements: the types of the event and of the queue pair select the member of the union, and with
         // it private data of this length.
         let event = unsafe {
@@ -175,10 +178,10 @@ impl Event {
                     Self::Lookup(ud_data(&param.ud)?)
                 }
                 bindings::RDMA_CM_EVENT_CONNECT_REQUEST => {
-                    Self::ConnectRequest(Offer::from_raw(&param.conn)?)
+                    Self::ConnectRequest(Offer::from_raw(&param.conn, ece)?)
                 }
                 bindings::RDMA_CM_EVENT_CONNECT_RESPONSE => {
-                    Self::ConnectResponse(Offer::from_raw(&param.conn)?)
+                    Self::ConnectResponse(Offer::from_raw(&param.conn, ece)?)
                 }
                 bindings::RDMA_CM_EVENT_CONNECT_ERROR => Self::ConnectError(error(status)),
                 bindings::RDMA_CM_EVENT_UNREACHABLE => Self::Unreachable(match status {
@@ -215,7 +218,7 @@ impl Offer {
     /// # Safety
     ///
     /// The parameters are those of an event.
-    unsafe fn from_raw(raw: &rdma_conn_param) -> Result<Self> {
+    unsafe fn from_raw(raw: &rdma_conn_param, ece: Ece) -> Result<Self> {
         Ok(Self {
             // SAFETY: By the safety requirements.
             private_data: unsafe { conn_data(raw) }?,
@@ -226,6 +229,7 @@ impl Offer {
             rnr_retries: raw.rnr_retry_count,
             has_srq: raw.srq != 0,
             qp_num: raw.qp_num,
+            ece,
         })
     }
 }

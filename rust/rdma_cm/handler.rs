@@ -82,7 +82,7 @@ use kernel_ext::{
     sync::{new_spinlock_irq, SpinLockIrq},
 };
 use rdma::{
-    bindings::{self, rdma_cm_event, rdma_cm_id, rdma_conn_param},
+    bindings::{self, rdma_cm_event, rdma_cm_id},
     client::{
         later::{End, Later, Reserved},
         qp::{Init, Qp, QpRef, Rc, Reset, Rtr, Rts, State, Ud},
@@ -92,7 +92,7 @@ use rdma::{
 };
 
 use crate::{
-    calls::{self, Calls},
+    calls::{self, Asked, Calls},
     datagram, event, Address, Event, Options, Params, PortSpace, Reason, Tcp, Udp, TIMEOUT_MS,
 };
 
@@ -536,7 +536,7 @@ impl<'d, K: PortSpace> Handling<'_, 'd, K> {
         self.0.resolve_route(TIMEOUT_MS)
     }
 
-    fn ask(&self, raw: rdma_conn_param) -> Result {
+    fn ask(&self, raw: Asked) -> Result {
         // SAFETY: By the type invariants.
         unsafe { self.0.connect_locked(raw) }
     }
@@ -557,7 +557,8 @@ impl<'d> Handling<'_, 'd, Tcp> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for too much private data, and those of the connection manager.
+    /// `EINVAL` for too much private data, `EOPNOTSUPP` with options of a vendor, for which the C interface has no such call, and those
+    /// of the connection manager.
     pub fn connect(&self, qp: &Qp<'d, Rc, Init>, params: &Params<'_>) -> Result {
         self.ask(params.to_raw(qp.number(), qp.has_srq())?)
     }
@@ -661,7 +662,7 @@ impl<'d, K: PortSpace> Request<'_, 'd, K> {
         self.id.reject(reason, why)
     }
 
-    fn answer(&self, raw: rdma_conn_param) -> Result {
+    fn answer(&self, raw: Asked) -> Result {
         // SAFETY: By the type invariants.
         unsafe { self.id.accept_locked(Some(raw)) }
     }

@@ -37,10 +37,7 @@
 //! ) -> Result<Connection<'d>> {
 //!     let params = Params {
 //!         private_data: b"hello",
-//!         responder_resources: 1,
-//!         initiator_depth: 1,
-//!         retries: 7,
-//!         rnr_retries: 7,
+//!         ..Params::default()
 //!     };
 //!     let (net, address) = (NetNamespace::init(), Address::V4(peer, 7174));
 //!     let route = Route::resolve(device, net, None, &address, sleep)?;
@@ -57,6 +54,7 @@ mod address;
 mod calls;
 mod connection;
 pub mod datagram;
+mod ece;
 mod event;
 pub mod handler;
 mod id;
@@ -66,6 +64,7 @@ mod space;
 
 pub use address::Address;
 pub use connection::{Accepting, Connecting, Connection, Listener, Params, Ready, Request, Route};
+pub use ece::Ece;
 pub use event::{Event, Offer, Rejection, Remote, Unreachable};
 pub use options::Options;
 pub use reason::Reason;

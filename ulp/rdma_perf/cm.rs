@@ -16,7 +16,7 @@ use core::net::IpAddr;
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{debugfs::Dir, net::ns::NetRef, random};
 use rdma::{abi::wr::Remote, bindings, client::Device, Gid, MaySleep};
-use rdma_cm::{Address, Listener, Params, Request, Route};
+use rdma_cm::{Address, Ece, Listener, Params, Request, Route};
 
 use crate::{
     ends::{Client, Server, PORT, READS},
@@ -154,6 +154,7 @@ fn params(private_data: &[u8]) -> Params<'_> {
         initiator_depth: READS,
         retries: 7,
         rnr_retries: 7,
+        ece: Ece::NONE,
     }
 }
 

@@ -222,6 +222,35 @@ fn alternate_paths() {
     assert!(!req.has_alternate());
 }
 
+/// A path from another subnet: what its sender does not know is that of the datagram.
+#[test]
+fn routed_paths() {
+    let told = Path {
+        local_lid: PERMISSIVE,
+        remote_lid: PERMISSIVE,
+        sl: 1,
+        ..Path::default()
+    };
+    let routed = Path {
+        local_lid: 7,
+        remote_lid: 3,
+        sl: 2,
+        ..told
+    };
+    assert_eq!(told.routed(7, 2, 3), routed);
+    let local = Path {
+        is_subnet_local: true,
+        ..told
+    };
+    assert_eq!(local.routed(7, 2, 3), local);
+    let known = Path {
+        local_lid: 5,
+        remote_lid: 6,
+        ..told
+    };
+    assert_eq!(known.routed(7, 2, 3), known);
+}
+
 fn any_data() -> impl Strategy<Value = Data> {
     proptest::collection::vec(any::<u8>(), DATA_SIZE).prop_map(|bytes| bytes.try_into().unwrap())
 }
@@ -251,6 +280,10 @@ proptest! {
         copy.set_primary(&req.primary());
         copy.set_alternate(&req.alternate());
         prop_assert_eq!((copy.primary(), copy.alternate()), (req.primary(), req.alternate()));
+        let lap = Lap::read(&data);
+        let mut copy = Lap::default();
+        copy.set_path(&lap.path());
+        prop_assert_eq!(copy.path(), lap.path());
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use ib_cm_protocol::{
     connection::{Connection, Effects, Given, Stop},
     counters::{self, Group},
-    messages::{Attribute, Rep, Req},
+    messages::{Attribute, Lap, Rep, Req},
     qp_attr::{self, mask, Alternate, NotNow},
     service::{self, Assigned, Wish},
     states::{Event, Input, State},
@@ -382,11 +382,17 @@ fn attributes_of_queue_pairs() {
             Ok(rts | PATH_MIG_STATE)
         );
     }
-    let loaded = after(base, &[Input::Req, Input::SendRep, Input::Rtu, Input::Lap]);
-    assert_eq!(
-        qp_attr::rts(&loaded, both).map(|attr| (attr.mask, attr.alt_timeout)),
-        Ok((ALT_PATH | PATH_MIG_STATE, 8))
-    );
+    let mut loaded = after(base, &[Input::Req, Input::SendRep, Input::Rtu, Input::Lap]);
+    for (offered, timeout) in [(17, 17), (1, 1), (0, 1)] {
+        loaded.take_lap(&Lap {
+            alternate_local_ack_timeout: offered,
+            ..Lap::default()
+        });
+        assert_eq!(
+            qp_attr::rts(&loaded, both).map(|attr| (attr.mask, attr.alt_timeout)),
+            Ok((ALT_PATH | PATH_MIG_STATE, timeout))
+        );
+    }
     assert_eq!(
         qp_attr::rtr(&loaded, none).map(|attr| (
             attr.dest_qp_num,

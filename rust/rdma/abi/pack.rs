@@ -91,10 +91,10 @@ impl Field {
         field.is_possible().then_some(field)
     }
 
-    /// Whether it consists of the bytes of its member.
+    /// Whether it consists of bytes of the packed form.
     #[inline]
-    const fn is_bytes(&self, member: usize) -> bool {
-        self.first % 8 == 0 && self.bits == member.wrapping_mul(8)
+    const fn is_bytes(&self) -> bool {
+        self.first % 8 == 0 && self.bits % 8 == 0
     }
 
     /// Whether the field can be packed: a number in a member of a numeric size, or a byte array in a member that is long
@@ -133,6 +133,15 @@ impl Field {
             *byte = *byte & !mask | (value as u8).wrapping_shl(after) & mask;
             return;
         }
+        if window.len() <= size_of::<u64>() {
+            let mask = (mask(self.bits) as u64).wrapping_shl(after);
+            let mut rest = short_number(window) & !mask | value.wrapping_shl(after) & mask;
+            for byte in window.iter_mut().rev() {
+                *byte = rest as u8;
+                rest >>= 8;
+            }
+            return;
+        }
         let mask = mask(self.bits).wrapping_shl(after);
         let rest = number(window) & !mask;
         let value = u128::from(value).wrapping_shl(after) & mask;
@@ -151,6 +160,13 @@ impl Field {
 /// A mask of `bits` ones, fewer than 128.
 const fn mask(bits: usize) -> u128 {
     1u128.wrapping_shl(bits as u32).wrapping_sub(1)
+}
+
+/// Reads up to eight big-endian bytes as a number.
+#[inline]
+fn short_number(bytes: &[u8]) -> u64 {
+    let add = |number, byte: &u8| (number << 8) | u64::from(*byte);
+    bytes.iter().fold(0, add)
 }
 
 /// Reads big-endian bytes as a number.
@@ -181,15 +197,28 @@ pub unsafe fn pack_field(field: &Field, from: *const u8, packed: &mut [u8]) {
         },
         None => &[],
     };
-    if field.bits <= NUMBER_BITS && !field.is_bytes(bytes.len()) {
-        return field.put(number(bytes) as u64, packed);
+    if !field.is_bytes() {
+        return field.put(short_number(bytes), packed);
     }
     let Some((window, _)) = field.window(packed) else {
         return;
     };
-    match bytes.get(..window.len()) {
-        Some(bytes) => window.copy_from_slice(bytes),
-        None => window.fill(0),
+    // Of a number the last bytes count, of other bytes the first ones.
+    let bytes = match bytes.len().checked_sub(window.len()) {
+        Some(more) if field.bits <= NUMBER_BITS => bytes.get(more..).unwrap_or_default(),
+        _ => bytes,
+    };
+    if let ([to], [from]) = (&mut *window, bytes) {
+        *to = *from;
+        return;
+    }
+    let zeros = window.len().saturating_sub(bytes.len());
+    let Some((front, back)) = window.split_at_mut_checked(zeros) else {
+        return;
+    };
+    front.fill(0);
+    if let Some(bytes) = bytes.get(..back.len()) {
+        back.copy_from_slice(bytes);
     }
 }
 
@@ -204,7 +233,7 @@ pub unsafe fn unpack_field(field: &Field, packed: &mut [u8], to: *mut u8) {
     };
     // SAFETY: By the safety requirements.
     let bytes = unsafe { core::slice::from_raw_parts_mut(to.add(offset), size) };
-    if field.bits <= NUMBER_BITS && !field.is_bytes(bytes.len()) {
+    if field.bits <= NUMBER_BITS && (!field.is_bytes() || field.bits / 8 != bytes.len()) {
         return set_number(bytes, field.get(packed).into());
     }
     let Some((window, _)) = field.window(packed) else {

@@ -108,12 +108,12 @@ impl QpAttrRequest<'_> {
         unsafe { (*self.0).qp_state }
     }
 
-    /// Begins to fill attributes in: the mask is that of the state alone.
+    /// Begins to fill attributes in: none is yet.
     pub fn fill(&mut self) -> Filling<'_> {
         Filling {
             // SAFETY: By the type invariants the structure is valid for writes; C does not use it during the call.
             attr: unsafe { &mut *self.0 },
-            mask: bindings::IB_QP_STATE,
+            mask: 0,
         }
     }
 
@@ -204,6 +204,12 @@ impl Filling<'_> {
         self.attr.alt_pkey_index = pkey_index;
         self.attr.alt_timeout = timeout;
         self.mask |= bindings::IB_QP_ALT_PATH;
+        self
+    }
+
+    /// The state changes to the one that the attributes are for, which the caller has filled in.
+    pub fn state(&mut self) -> &mut Self {
+        self.mask |= bindings::IB_QP_STATE;
         self
     }
 

@@ -179,6 +179,11 @@ pub fn rep_param(id: &Id, guid: u64) -> RepParam {
     }
 }
 
+/// The acknowledge timeout of the path that an identifier offers, encoded: one of those that no primary path has.
+pub const fn offered_timeout(local: u32) -> u8 {
+    16 + (local % 4) as u8
+}
+
 /// Does for one identifier what the table of states says.
 pub struct Hands<'a> {
     pub me: usize,
@@ -231,6 +236,7 @@ impl Hands<'_> {
             Attribute::Lap => Lap {
                 local_comm_id: local,
                 remote_comm_id: remote,
+                alternate_local_ack_timeout: offered_timeout(local),
                 ..Lap::default()
             }
             .write(&mut data),
@@ -361,9 +367,7 @@ impl Effects for Hands<'_> {
         assert!(self.tables.sidr.remove(&key).is_some());
     }
 
-    fn switch_path(&mut self) {
-        unreachable!("nobody migrates");
-    }
+    fn switch_path(&mut self) {}
 
     fn duplicate(&mut self, _: Attribute) {
         *self.duplicates += 1;

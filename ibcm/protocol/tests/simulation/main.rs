@@ -10,7 +10,7 @@
 mod end;
 mod network;
 
-use end::{rep_param, req_param, End, Hands, Id, SERVICE};
+use end::{offered_timeout, rep_param, req_param, End, Hands, Id, SERVICE};
 use ib_cm_protocol::{
     connection::{Connection, Given, Stop},
     field::{Data, DATA_SIZE},
@@ -98,6 +98,9 @@ impl World {
         if input == Input::SendRep && done.is_ok() {
             id.connection.accept(&rep);
         }
+        if let (Ok(Some(Event::LapReceived)), Some(packet)) = (&done, packet) {
+            id.connection.take_lap(&Lap::read(&packet.data));
+        }
         let gone = matches!(input, Input::Destroy | Input::DestroyNoMemory);
         if gone {
             assert_eq!(id.connection.state(), State::Idle);
@@ -155,7 +158,7 @@ impl World {
                 }
                 self.put_off(me, local, 100, Deed::AnswerPath);
             }
-            Event::AprReceived => self.counts.loaded += 1,
+            Event::AprReceived => self.loaded(me, local),
             Event::MraReceived | Event::LapError => {}
             Event::SidrReqReceived => {
                 if !self.drive(me, local, Input::SendSidrRep, None) || whim {
@@ -193,6 +196,25 @@ impl World {
     fn end(&mut self, me: usize, local: u32, input: Input) {
         self.drive(me, local, input, None);
         self.put_off(me, local, 20, Deed::Destroy);
+    }
+
+    /// An end takes its alternate path for loaded: the other one has it.
+    fn loaded(&mut self, me: usize, local: u32) {
+        self.counts.loaded += 1;
+        let remote = self.ends[me].ids[&local].connection.remote_id;
+        if let Some(theirs) = self.ends[1 - me].ids.get(&remote) {
+            let theirs = &theirs.connection;
+            let timeouts = [theirs.alternate_ack_timeout, theirs.ack_timeout];
+            assert!(timeouts.contains(&offered_timeout(local)), "{timeouts:?}");
+        }
+    }
+
+    /// The queue pair of an end that has agreed to a path migrates to it.
+    fn migrate(&mut self, me: usize, local: u32) {
+        let offered = self.ends[me].ids[&local].connection.alternate_ack_timeout;
+        if self.drive(me, local, Input::Migrate, None) {
+            assert_eq!(self.ends[me].ids[&local].connection.ack_timeout, offered);
+        }
     }
 
     /// An end takes a connection for established: has the other one agreed, and to the same?
@@ -276,7 +298,12 @@ impl World {
                 }
             }
             Deed::LoadPath => drop(self.drive(me, local, Input::SendLap, None)),
-            Deed::AnswerPath => drop(self.drive(me, local, Input::SendApr, None)),
+            Deed::AnswerPath => {
+                if self.drive(me, local, Input::SendApr, None) {
+                    self.put_off(me, local, 100, Deed::Migrate);
+                }
+            }
+            Deed::Migrate => self.migrate(me, local),
             Deed::Disconnect => drop(self.drive(me, local, Input::SendDreq, None)),
             Deed::AnswerDisconnect => drop(self.drive(me, local, Input::SendDrep, None)),
             Deed::Destroy => drop(self.drive(me, local, destroy, None)),

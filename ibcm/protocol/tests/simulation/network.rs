@@ -38,6 +38,7 @@ pub enum Deed {
     Establish,
     LoadPath,
     AnswerPath,
+    Migrate,
     Disconnect,
     AnswerDisconnect,
     Destroy,

@@ -26,7 +26,7 @@ use rdma::{
 };
 use rdma_cm::{
     datagram::{self, Endpoint, Membership},
-    Address, Connection, Event, Listener, Options, Params, Reason, Remote, Route, Unreachable,
+    Address, Connection, Ece, Event, Listener, Options, Params, Reason, Remote, Route, Unreachable,
 };
 
 mod handlers;
@@ -136,6 +136,13 @@ const PARAMS: Params<'static> = Params {
     initiator_depth: 1,
     retries: 7,
     rnr_retries: 7,
+    ece: Ece::NONE,
+};
+
+/// Options that a peer is told.
+const ECE: Ece = Ece {
+    vendor_id: 0x12_3456,
+    options: 0x789a_bcde,
 };
 
 /// Both ends of a connection; a receive is posted at the passive end.
@@ -174,7 +181,8 @@ impl<'d> Pair<'d> {
         let route = Route::resolve_with(device, net, &options, ends, sleep)?;
         let from = route.init(parts.qp(sleep)?, sleep)?;
         let route_qp = from.number();
-        let connecting = route.begin(from, &PARAMS, sleep)?;
+        let params = Params { ece: ECE, ..PARAMS };
+        let connecting = route.begin(from, &params, sleep)?;
         let request = listener.next(5000, sleep)?;
         ensure!(
             request.private_data().starts_with(PARAMS.private_data),
@@ -183,6 +191,7 @@ impl<'d> Pair<'d> {
         let offer = request.offer();
         ensure!(offer.qp_num == route_qp, "another queue pair: {offer:?}");
         ensure!(offer.rnr_retries == 7, "other retries: {offer:?}");
+        ensure!(offer.ece == ECE, "other options: {offer:?}");
         let received = Arc::pin_init(Done::new(), GFP_KERNEL)?;
         let to = request.init(parts.qp(sleep)?, sleep)?;
         to.post_receive(Work::new(device, 64, Waited(received.clone()), sleep)?)?;

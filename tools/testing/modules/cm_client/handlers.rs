@@ -7,7 +7,7 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 use kernel_ext::{
-    error::ESHUTDOWN,
+    error::{EOPNOTSUPP, ESHUTDOWN},
     sync::{new_mutex, Completion as Done},
 };
 use rdma::{
@@ -24,7 +24,7 @@ use rdma_cm::{
     Address, Event, Options, Params, Reason, Tcp, Udp, Unreachable,
 };
 
-use crate::{ensure, net, send_to, Parts, Waited, PARAMS};
+use crate::{ensure, net, send_to, Parts, Waited, ECE, PARAMS};
 
 /// What handlers were told, in order.
 #[pin_data]
@@ -112,12 +112,16 @@ impl<'d> Handler<'d, Tcp> for Active<'d> {
             Event::AddrError(error) => (Note::AddrError(error.to_errno()), Err(error)),
             Event::RouteResolved => {
                 let qp = id.init(self.parts.qp(sleep)?, sleep)?;
+                let params = Params { ece: ECE, ..PARAMS };
+                let refused = id.connect(&qp, &params);
+                ensure!(refused == Err(EOPNOTSUPP), "{refused:?}");
                 let asked = id.connect(&qp, &PARAMS);
                 *self.asking.lock() = Some(qp);
                 (Note::RouteResolved, asked)
             }
             Event::ConnectResponse(offer) => {
                 ensure!(offer.private_data.starts_with(ANSWER), "{offer:?}");
+                ensure!(offer.ece == ECE, "{offer:?}");
                 let qp = self.asking.lock().take().ok_or(EIO)?;
                 *self.connected.lock() = Some(id.confirm(qp, sleep)?);
                 (Note::Response, Ok(()))
@@ -225,6 +229,7 @@ impl<'d> Handler<'d, Tcp> for Passive<'d> {
                 let qp = request.ready(qp, sleep)?;
                 let params = Params {
                     private_data: ANSWER,
+                    ece: ECE,
                     ..PARAMS
                 };
                 let end = |qp| End {
@@ -388,6 +393,7 @@ pub(crate) fn adopt(device: &Device<'_>, own: impl At, sleep: &MaySleep) -> Resu
     let qp = id.ready(qp, sleep)?;
     let params = Params {
         private_data: ANSWER,
+        ece: ECE,
         ..PARAMS
     };
     id.accept(&qp, &params, sleep)?;

@@ -35,7 +35,7 @@ extern bool ct_strict;
 /* An event, with what it points to. */
 struct ct_event {
 	struct ib_cm_event event;
-	struct sa_path_rec path;
+	struct sa_path_rec path, alternate;
 	u8 data[IB_CM_RTU_PRIVATE_DATA_SIZE];
 	u8 info[IB_CM_REJ_ARI_LENGTH];
 	enum ib_cm_state state;		/* of the identifier when it was told */
@@ -54,11 +54,14 @@ struct ct_end {
 	atomic_t inside, most_inside;
 };
 
-/* The device under test. */
+/* The device under test, and whether it is one of InfiniBand, whose two ports are joined. */
 extern struct ib_device *ct_device;
+extern bool ct_ib;
 extern u32 ct_qpn;		/* for the next queue pair, which nobody has */
 
 void ct_path(struct sa_path_rec *path, u8 life_time);
+/* From a port of a device of InfiniBand to the other one. */
+void ct_ib_path(struct sa_path_rec *path, u32 port, u8 life_time);
 const struct ib_gid_attr *ct_gid(void);		/* of port 1, with a reference */
 
 int ct_up(struct ct_end *end);			/* creates an identifier */
@@ -74,6 +77,7 @@ struct ct_req {
 	u8 life_time, response, retries;
 	int data_len;
 	u32 qpn;
+	struct sa_path_rec *alternate;
 };
 int ct_req(struct ct_end *end, const struct ct_req *how);
 int ct_rep(struct ct_end *end);
@@ -81,6 +85,10 @@ int ct_req_id(struct ib_cm_id *id, const struct ct_req *how);
 int ct_rep_id(struct ib_cm_id *id);
 /* A connection: each end established, all events taken. */
 bool ct_connect(struct ct_end *listener, struct ct_end *active, struct ct_end *passive);
+/* An agent that sends messages of CM to the device itself, whose data `body` has after the header: as long as a struct ib_mad. */
+int ct_forge_begin(void);
+int ct_forge(__be16 attribute, const void *body);
+void ct_forge_end(void);		/* when all are sent */
 int ct_mask(struct ib_cm_id *id, enum ib_qp_state state, struct ib_qp_attr *attr);	/* or an errno */
 
 void ct_test_calls(void);
@@ -94,5 +102,11 @@ void ct_test_storm(void);
 void ct_test_early(void);
 void ct_test_inbox(void);
 void ct_test_inbox_end(void);
+void ct_test_paths(void);
+void ct_test_lap(void);
+void ct_test_lap_again(void);
+void ct_test_lap_delayed(void);
+void ct_test_lap_end(void);
+void ct_test_roce_paths(void);
 
 #endif

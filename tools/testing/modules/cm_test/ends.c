@@ -18,6 +18,8 @@ static void copy_event(struct ct_event *copy, const struct ib_cm_event *event, e
 		length = IB_CM_REQ_PRIVATE_DATA_SIZE;
 		copy->path = *event->param.req_rcvd.primary_path;
 		copy->has_alternate = event->param.req_rcvd.alternate_path;
+		if (copy->has_alternate)
+			copy->alternate = *event->param.req_rcvd.alternate_path;
 		copy->has_listener = event->param.req_rcvd.listen_id;
 		gid = event->param.req_rcvd.ppath_sgid_attr;
 		break;
@@ -40,6 +42,10 @@ static void copy_event(struct ct_event *copy, const struct ib_cm_event *event, e
 		length = IB_CM_REJ_PRIVATE_DATA_SIZE;
 		info = event->param.rej_rcvd.ari;
 		info_len = IB_CM_REJ_ARI_LENGTH;
+		break;
+	case IB_CM_LAP_RECEIVED:
+		length = IB_CM_LAP_PRIVATE_DATA_SIZE;
+		copy->alternate = *event->param.lap_rcvd.alternate_path;
 		break;
 	case IB_CM_SIDR_REQ_RECEIVED:
 		length = IB_CM_SIDR_REQ_PRIVATE_DATA_SIZE;
@@ -143,6 +149,10 @@ const struct ib_gid_attr *ct_gid(void)
 	const struct ib_gid_attr *attr;
 	int index;
 
+	if (ct_ib) {
+		attr = rdma_get_gid_attr(ct_device, 1, 0);
+		return IS_ERR(attr) ? NULL : attr;
+	}
 	for (index = 0; index < 16; index++) {
 		attr = rdma_get_gid_attr(ct_device, 1, index);
 		if (IS_ERR(attr))
@@ -154,17 +164,9 @@ const struct ib_gid_attr *ct_gid(void)
 	return NULL;
 }
 
-void ct_path(struct sa_path_rec *path, u8 life_time)
+static void common_path(struct sa_path_rec *path, u8 life_time)
 {
-	const struct ib_gid_attr *attr = ct_gid();
-	struct net_device *netdev;
-	u8 mac[ETH_ALEN];
-
 	memset(path, 0, sizeof(*path));
-	path->rec_type = SA_PATH_REC_TYPE_ROCE_V2;
-	path->roce.route_resolved = true;
-	path->hop_limit = 64;
-	path->traffic_class = 0x20;
 	path->pkey = cpu_to_be16(0xffff);
 	path->reversible = 1;
 	path->mtu_selector = path->rate_selector = path->packet_life_time_selector = IB_SA_EQ;
@@ -172,6 +174,41 @@ void ct_path(struct sa_path_rec *path, u8 life_time)
 	path->rate = IB_RATE_10_GBPS;
 	path->packet_life_time = life_time;
 	path->service_id = CT_SERVICE;
+}
+
+static u32 lid_of(u32 port)
+{
+	struct ib_port_attr attr;
+
+	return ib_query_port(ct_device, port, &attr) ? 0 : attr.lid;
+}
+
+void ct_ib_path(struct sa_path_rec *path, u32 port, u8 life_time)
+{
+	common_path(path, life_time);
+	path->rec_type = SA_PATH_REC_TYPE_IB;
+	rdma_query_gid(ct_device, port, 0, &path->sgid);
+	rdma_query_gid(ct_device, 3 - port, 0, &path->dgid);
+	path->ib.slid = cpu_to_be16(lid_of(port));
+	path->ib.dlid = cpu_to_be16(lid_of(3 - port));
+}
+
+void ct_path(struct sa_path_rec *path, u8 life_time)
+{
+	const struct ib_gid_attr *attr;
+	struct net_device *netdev;
+	u8 mac[ETH_ALEN];
+
+	if (ct_ib) {
+		ct_ib_path(path, 1, life_time);
+		return;
+	}
+	common_path(path, life_time);
+	path->rec_type = SA_PATH_REC_TYPE_ROCE_V2;
+	path->roce.route_resolved = true;
+	path->hop_limit = 64;
+	path->traffic_class = 0x20;
+	attr = ct_gid();
 	if (!attr)
 		return;
 	path->sgid = path->dgid = attr->gid;
@@ -202,6 +239,7 @@ int ct_req_id(struct ib_cm_id *id, const struct ct_req *how)
 	struct sa_path_rec path;
 	struct ib_cm_req_param param = {
 		.primary_path = &path,
+		.alternate_path = how->alternate,
 		.ppath_sgid_attr = gid,
 		.service_id = CT_SERVICE,
 		.qp_num = how->qpn ?: ct_qpn++,

@@ -21,8 +21,7 @@ static void sent(struct ib_mad_agent *to, struct ib_mad_send_wc *wc)
 		wake_up_all(&all_sent);
 }
 
-/* An agent that sends to its own port. */
-static int begin(void)
+int ct_forge_begin(void)
 {
 	const struct ib_gid_attr *gid = ct_gid();
 	struct rdma_ah_attr attr;
@@ -47,15 +46,14 @@ static int begin(void)
 	return ret;
 }
 
-static void end(void)
+void ct_forge_end(void)
 {
 	wait_event(all_sent, !atomic_read(&under_way));
 	rdma_destroy_ah(ah, RDMA_DESTROY_AH_SLEEPABLE);
 	ib_unregister_mad_agent(agent);
 }
 
-/* A message of CM, whose data `body` has after the header. */
-static int forge(__be16 attribute, const void *body)
+int ct_forge(__be16 attribute, const void *body)
 {
 	struct ib_mad_send_buf *buf = ib_create_send_mad(agent, 1, 0, 0, IB_MGMT_MAD_HDR, IB_MGMT_MAD_DATA, GFP_KERNEL,
 							 IB_MGMT_BASE_VERSION);
@@ -109,7 +107,7 @@ static void refuse_next(struct ib_cm_id *last)
 		IBA_SET(CM_REJ_REMOTE_COMM_ID, &forged.rej, guess);
 		IBA_SET(CM_REJ_MESSAGE_REJECTED, &forged.rej, REJECTS_REP);
 		IBA_SET(CM_REJ_REASON, &forged.rej, IB_CM_REJ_CONSUMER_DEFINED);
-		forge(CM_REJ_ATTR_ID, &forged);
+		ct_forge(CM_REJ_ATTR_ID, &forged);
 	}
 }
 
@@ -120,7 +118,7 @@ void ct_test_early(void)
 {
 	int round, tries, first = 0, second = 0, others = 0;
 
-	CHECK_EQ("an agent", 0, begin());
+	CHECK_EQ("an agent", 0, ct_forge_begin());
 	if (IS_ERR_OR_NULL(agent))
 		return;
 	CHECK_EQ("a listener", 0, ct_listen(&listener, &passive));
@@ -143,7 +141,7 @@ void ct_test_early(void)
 	CHECK_EQ("then that their peers refuse", EARLY_ROUNDS, second);
 	CHECK_EQ("and the listener's client of nothing", 0, others);
 	ct_down(&listener);
-	end();
+	ct_forge_end();
 }
 
 static struct completion go;
@@ -155,7 +153,7 @@ void ct_test_inbox(void)
 	union forged forged = {};
 	int nth, posted = 0;
 
-	CHECK_EQ("an agent", 0, begin());
+	CHECK_EQ("an agent", 0, ct_forge_begin());
 	if (IS_ERR_OR_NULL(agent))
 		return;
 	CHECK_EQ("a listener", 0, ct_listen(&listener, &passive));
@@ -172,7 +170,7 @@ void ct_test_inbox(void)
 	IBA_SET(CM_DREQ_REMOTE_COMM_ID, &forged.dreq, be32_to_cpu(passive.id->local_id));
 	IBA_SET(CM_DREQ_REMOTE_QPN_EECN, &forged.dreq, ct_qpn - 1);
 	for (nth = 0; nth < MANY; nth++)
-		posted += !forge(CM_DREQ_ATTR_ID, &forged);
+		posted += !ct_forge(CM_DREQ_ATTR_ID, &forged);
 	CHECK_EQ("messages for it", MANY, posted);
 }
 
@@ -186,10 +184,10 @@ void ct_test_inbox_end(void)
 	CHECK("it hears of the first one", ct_is_next(&passive, IB_CM_DREQ_RECEIVED));
 	IBA_SET(CM_DREP_LOCAL_COMM_ID, &forged.drep, be32_to_cpu(active.id->local_id));
 	IBA_SET(CM_DREP_REMOTE_COMM_ID, &forged.drep, be32_to_cpu(passive.id->local_id));
-	CHECK_EQ("one more", 0, forge(CM_DREP_ATTR_ID, &forged));
+	CHECK_EQ("one more", 0, ct_forge(CM_DREP_ATTR_ID, &forged));
 	CHECK("it hears of that", ct_is_next(&passive, IB_CM_DREP_RECEIVED));
 	ct_down(&active);
 	ct_down(&passive);
 	ct_down(&listener);
-	end();
+	ct_forge_end();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of the exported functions of ib_cm, with clients of their own on one RoCE device, which connects to itself. It is C, so that it
- * judges any ib_cm alike. No queue pair is needed: ib_cm has to do with their numbers alone.
+ * Tests of the exported functions of ib_cm, with clients of their own on one device, which connects to itself: one of RoCE, or of
+ * InfiniBand ("ib"). It is C, so that it judges any ib_cm alike. No queue pair is needed: ib_cm has to do with their numbers alone.
  *
  * Writing the name of a test to the parameter "run" runs it, and logs a line for each result: "pass|NAME" or "fail|NAME|got VALUE".
  * "strict" says that ib_cm is to do what stock's does not, which is not asked for it: it would warn.
@@ -13,6 +13,8 @@ MODULE_LICENSE("GPL");
 
 bool ct_strict;
 module_param_named(strict, ct_strict, bool, 0444);
+bool ct_ib;
+module_param_named(ib, ct_ib, bool, 0444);
 static DEFINE_MUTEX(running);
 static const char *test = "";
 struct ib_device *ct_device;
@@ -37,6 +39,12 @@ static const struct {
 	{ "early", ct_test_early },
 	{ "inbox", ct_test_inbox },
 	{ "inbox_end", ct_test_inbox_end },
+	{ "paths", ct_test_paths },
+	{ "lap", ct_test_lap },
+	{ "lap_again", ct_test_lap_again },
+	{ "lap_delayed", ct_test_lap_delayed },
+	{ "lap_end", ct_test_lap_end },
+	{ "roce_paths", ct_test_roce_paths },
 };
 
 void ct_result(bool ok, const char *what, long long got)
@@ -105,7 +113,7 @@ MODULE_PARM_DESC(run, "Runs a test");
 
 static int add(struct ib_device *device)
 {
-	if (ct_device || !rdma_protocol_roce(device, 1))
+	if (ct_device || !(ct_ib ? rdma_protocol_ib(device, 1) : rdma_protocol_roce(device, 1)))
 		return -EOPNOTSUPP;
 	ct_device = device;
 	return 0;

@@ -463,6 +463,24 @@ static bool received(struct rdma_cm_id *id, const char *buffer, uint32_t length)
 	return rdma_get_recv_comp(id, &wc) == 1 && !wc.status && wc.byte_len == length && !strcmp(buffer, TEXT);
 }
 
+/* Shared queues of an identifier: an ordinary one, and one of the extended interface, which stays. Of XRC there is none. */
+static void make_srq(struct rdma_cm_id *id)
+{
+	struct ibv_srq_init_attr plain = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq_init_attr_ex init = { .attr = plain.attr, .comp_mask = IBV_SRQ_INIT_ATTR_TYPE, .srq_type = IBV_SRQT_XRC };
+	struct ibv_srq_attr sizes = { 0 };
+
+	is("create_srq", !rdma_create_srq(id, NULL, &plain) && id->srq && !ibv_query_srq(id->srq, &sizes) && sizes.max_wr >= 8);
+	rdma_destroy_srq(id);
+	is("destroy_srq", !id->srq);
+	is("create_srq_ex of XRC", rdma_create_srq_ex(id, &init) && !id->srq);
+	init.comp_mask = 0;
+	is("of no type", rdma_create_srq_ex(id, &init) && errno == EINVAL && !id->srq);
+	init = (struct ibv_srq_init_attr_ex){ .attr = { .max_wr = 20, .max_sge = 2 }, .comp_mask = IBV_SRQ_INIT_ATTR_TYPE };
+	is("create_srq_ex", !rdma_create_srq_ex(id, &init) && id->srq && id->srq->pd == id->pd);
+	is("its size", !ibv_query_srq(id->srq, &sizes) && sizes.max_wr >= 20 && sizes.max_sge >= 2);
+}
+
 /* The client's queue pair is of the extended interface, the server's takes from a shared queue. */
 static void shared_queue(void)
 {
@@ -472,8 +490,6 @@ static void shared_queue(void)
 		.qp_type = IBV_QPT_RC, .cap = { 8, 8, 1, 1, 64 }, .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.send_ops_flags = IBV_QP_EX_WITH_SEND,
 	};
-	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 8, .max_sge = 1 } };
-	struct ibv_srq_attr sizes = { 0 };
 	static char in[100], out[100] = TEXT;
 	struct ibv_mr *in_mr, *out_mr;
 	struct ibv_qp_ex *qp;
@@ -483,7 +499,7 @@ static void shared_queue(void)
 	is("create_qp_ex", !rdma_create_qp_ex(pair.client, &init) && pair.client->qp && (qp = ibv_qp_to_qp_ex(pair.client->qp)));
 	if (!is("a request", ask(&pair, NULL)))
 		return;
-	is("create_srq", !rdma_create_srq(pair.server, NULL, &srq) && pair.server->srq && !ibv_query_srq(pair.server->srq, &sizes) && sizes.max_wr >= 8);
+	make_srq(pair.server);
 	in_mr = rdma_reg_msgs(pair.server, in, sizeof(in));
 	out_mr = rdma_reg_msgs(pair.client, out, sizeof(out));
 	is("a queue pair that takes from it", give_qp(pair.server) && pair.server->qp->srq == pair.server->srq && answer(&pair, NULL));
@@ -499,7 +515,7 @@ static void shared_queue(void)
 	rdma_dereg_mr(out_mr);
 	rdma_destroy_qp(pair.server);
 	rdma_destroy_srq(pair.server);
-	is("destroy_srq", !pair.server->srq);
+	is("it goes", !pair.server->srq);
 	drop_pair(&pair);
 	rdma_destroy_id(listening);
 }

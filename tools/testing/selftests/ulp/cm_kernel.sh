@@ -3,8 +3,8 @@
 # The exported functions of ib_cm, with clients in C on one device that connects to itself: what may be asked for in which state,
 # events in order with what they tell, refusals, peers that are slow or do not answer, service ID resolution, identifiers that are
 # destroyed in each state and by their handlers, messages with guessed numbers, more messages than an identifier takes, the removal of a
-# device under them. The counters. Nothing is left.
-# rows: 5.046 6.031 6.032 6.033
+# device under them. On a fake device of InfiniBand alternate paths, of requests and loaded by a peer. The counters. Nothing is left.
+# rows: 5.046 6.031 6.032 6.033 6.034
 # mixes: long
 # kernels: stock uml
 # timeout: 300
@@ -57,7 +57,7 @@ check "MRA" [ "$(counter rx_msgs mra)" -ge 3 ]
 run datagram
 check "requests for datagrams are counted" [ "$(counter rx_msgs sidr_req)" -ge 6 ]
 check "repeated ones too" [ "$(counter rx_duplicates sidr_req)" -ge 2 ]
-for test in end storm early; do run $test; done
+for test in end storm early roce_paths; do run $test; done
 # Of 100 messages 64 wait for a client that takes its time; those after the first one are duplicates, and so is that of the other end when
 # it is destroyed. Stock lets all wait.
 dropped=0
@@ -82,5 +82,26 @@ check "the port has none" incapable
 check "the counters have gone" eval "[ ! -e $port/cm_tx_msgs ]"
 rdma link del $device
 ip link del left
+
+# A peer that loads a path: each test forges LAPs, four of them with numbers or paths that nobody has, and three APRs.
+modprobe -a ib_cm fake_ib || exit
+ports=/sys/class/infiniband/fakeib0/ports port=/sys/class/infiniband/fakeib0/ports/2
+check "the ports are up" retry 5 eval "grep -q ACTIVE $ports/1/state && grep -q ACTIVE $ports/2/state"
+modprobe $module strict=$strict ib=y || exit
+run paths
+run lap
+check_equal "LAPs are counted" "6 0" "$(counter rx_msgs lap) $(counter rx_duplicates lap)"
+run lap_again
+check_equal "one that has come before" "11 1" "$(counter rx_msgs lap) $(counter rx_duplicates lap)"
+check_equal "it is not answered" 0 "$(counter tx_msgs mra)"
+run lap_delayed
+check_equal "one that is put off" "16 2" "$(counter rx_msgs lap) $(counter rx_duplicates lap)"
+check_equal "it is answered, like all that has come before" "2 1" "$(counter tx_msgs mra) $(counter tx_retries mra)"
+check_equal "to where it came from" 1 "$(cat $ports/1/cm_rx_msgs/mra)"
+run lap_end
+check_equal "APRs are counted" "12 0" "$(counter rx_msgs apr) $(counter rx_duplicates apr)"
+check_equal "nobody sends either" "0 0" "$(counter tx_msgs lap) $(counter tx_msgs apr)"
+check "the tests go" modprobe -r $module
+check "the device goes" rmmod fake_ib
 check "ib_core is in use no more" modules_unload
 finish

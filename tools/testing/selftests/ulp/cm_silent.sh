@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Hosts that ask for connections and have no link address: each takes up to a second to look for. Other messages of the port are received
-# meanwhile, and other hosts are looked for beside them; a request that is repeated waits once, 512 wait at most, and the device goes
-# without waiting for all of them.
+# meanwhile, and other hosts are looked for beside them; a host that is known waits behind none of them; a request that is repeated waits
+# once, 512 wait at most, and the device goes without waiting for all of them.
 # rows: 6.031 6.033
 # timeout: 240
 . "$(dirname "$0")/lib.sh"
@@ -55,6 +55,9 @@ if is_ours ib_cm; then
 	check "512 requests wait" looks_for_some
 	check_equal "all have come" $((before + 1000)) "$(counter rx_msgs)"
 	check "then others are served" is_served 60
+	check "as many again" forge each 10.1.64.0 1000
+	# These take some 16 s.
+	check "a host that is known does not wait for them" is_served 8
 fi
 kill "${servers[@]}"
 wait "${servers[@]}"

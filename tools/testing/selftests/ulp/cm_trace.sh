@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The events of ib_cm and rdma_cm for tracing: their names and formats are those of the stock modules (cm_trace-expected.txt), and while a
-# device comes, peers connect, disconnect and are refused, and the device goes, each happens as often as there, with the same fields.
+# device comes, peers connect, disconnect and are refused, the device goes, and clients in the kernel are refused, each happens as often
+# as there, with the same fields.
 # mixes: ib_cm rdma_cm
 # timeout: 180
 . "$(dirname "$0")/lib.sh"
@@ -34,6 +35,8 @@ happens() { # COMMAND...
 	traced | LC_ALL=C sort | uniq -c
 }
 devices() { link_down A; link_up A; }
+# Refusals of all kinds, by clients in the kernel.
+refuses() { local test; for test in refuse roce_paths; do echo $test > /sys/module/cm_test/parameters/run; done; }
 connects() { rdma_pair rping -s -a "$(addr A)" -p 7174 -C 1 -- rping -c -a "$(addr A)" -p 7174 -C 1; }
 is_refused() { on B rping -c -a "$(addr A)" -p 7175 -C 1; }
 datagrams() { rdma_pair udaddy -b "$(addr A)" -c 1 -C 1 -- udaddy -s "$(addr A)" -c 1 -C 1; }
@@ -46,12 +49,21 @@ all() {
 		echo "== $what"
 		happens $what
 	done
+	hosts_down
+	wire_up
+	rdma link add cm0 type rxe netdev left
+	modprobe cm_test
+	echo "== refuses"
+	happens refuses
+	modprobe -r cm_test
+	rdma link del cm0
+	ip link del left
 }
 
+modinfo cm_test > /dev/null 2>&1 || skip_all "cm_test is built with FERROBAND_TESTS=m"
 mountpoint -q $tracing || mount -t tracefs none $tracing
 hosts_up || exit
 modprobe rdma_ucm
 as_recorded "$(dirname "$0")/cm_trace-expected.txt" all
-hosts_down
 check "nothing is left" modules_unload
 finish
