@@ -23,6 +23,7 @@ use rdma::{Gid, GidAttr, GidType, MaySleep};
 
 use crate::ids::PdId;
 use crate::limits;
+use crate::port_id::PortId;
 use crate::route::Route;
 
 /// An address vector: the path from a source GID to a destination IP address.
@@ -91,6 +92,12 @@ impl Av {
     #[inline]
     pub(crate) fn route(&self) -> GlobalRoute {
         self.fields.grh.unwrap_or_default()
+    }
+
+    /// The port of the source.
+    #[inline]
+    pub(crate) fn port(&self) -> PortId {
+        PortId::of(self.source.port_num()).unwrap_or(PortId::First)
     }
 
     /// The source address.

@@ -14,6 +14,8 @@ use kernel_ext::net::skb::SkBuff;
 use kernel_ext::net::skb_list::SkbList;
 use kernel_ext::sync::{new_spinlock_bh, SpinLockBh};
 
+use crate::port_id::{Ingress, PortId};
+
 /// The maximum number of packets in the backlog while the engine waits for a page fault.
 const MAX_WAITING: usize = 4096;
 
@@ -21,39 +23,46 @@ const MAX_WAITING: usize = 4096;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     /// The network. It begins with its UDP header.
-    Wire {
-        /// The VLAN that it came through.
-        vlan_id: Option<u16>,
-    },
+    Wire(Ingress),
     /// The network, for a multicast group. The packet was validated and counted.
-    Group {
-        /// The VLAN that it came through.
-        vlan_id: Option<u16>,
-    },
-    /// This device. It begins with its IP header, and has no ICRC.
-    Own,
+    Group(Ingress),
+    /// This device, within a port. It begins with its IP header, and has no ICRC.
+    Own(PortId),
 }
 
 const OWN: u32 = 1 << 31;
 const GROUP: u32 = 1 << 30;
+const SECOND: u32 = 1 << 29;
 const TAGGED: u32 = 1 << 16;
 
 impl Origin {
     fn to_cb_word(self) -> u32 {
-        let vlan = |id: Option<u16>| id.map_or(0, |id| TAGGED | u32::from(id));
+        let port = |port| match port {
+            PortId::First => 0,
+            PortId::Second => SECOND,
+        };
+        let ingress = |at: Ingress| {
+            let vlan = at.vlan_id.map_or(0, |id| TAGGED | u32::from(id));
+            port(at.port) | vlan
+        };
         match self {
-            Self::Wire { vlan_id } => vlan(vlan_id),
-            Self::Group { vlan_id } => GROUP | vlan(vlan_id),
-            Self::Own => OWN,
+            Self::Wire(at) => ingress(at),
+            Self::Group(at) => GROUP | ingress(at),
+            Self::Own(at) => OWN | port(at),
         }
     }
 
     fn from_cb_word(word: u32) -> Self {
+        let port = match word & SECOND {
+            0 => PortId::First,
+            _ => PortId::Second,
+        };
         let vlan_id = (word & TAGGED != 0).then_some(word as u16);
+        let at = Ingress { port, vlan_id };
         match (word & OWN, word & GROUP) {
-            (0, 0) => Self::Wire { vlan_id },
-            (0, _) => Self::Group { vlan_id },
-            _ => Self::Own,
+            (0, 0) => Self::Wire(at),
+            (0, _) => Self::Group(at),
+            _ => Self::Own(port),
         }
     }
 }

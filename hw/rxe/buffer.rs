@@ -13,6 +13,7 @@ use crate::counters::Counters;
 use crate::icrc::{is_intact, Prefixes};
 use crate::ids::network_type;
 use crate::path::AddressPair;
+use crate::port_id::{Ingress, PortId};
 use core::cell::Cell;
 use core::net::IpAddr;
 use core::num::{NonZeroU16, NonZeroUsize};
@@ -73,7 +74,7 @@ pub(crate) struct Buffer {
     ip: IpHeader,
     udp: UdpHeader,
     size: NonZeroUsize,
-    vlan_id: Option<u16>,
+    ingress: Ingress,
     /// The length of the last packet that was looked at, and the part of its headers in its ICRC.
     prefix: Cell<Option<(usize, Prefix)>>,
     /// Whether the ICRC of each packet is known to be correct.
@@ -85,7 +86,7 @@ impl Buffer {
     pub(crate) fn new(
         mut skb: SkBuff,
         size: NonZeroU16,
-        vlan_id: Option<u16>,
+        ingress: Ingress,
         prefixes: &mut Prefixes,
     ) -> Option<Self> {
         let ip = skb.ip_header()?;
@@ -96,7 +97,7 @@ impl Buffer {
             ip,
             udp,
             size: size.into(),
-            vlan_id,
+            ingress,
             prefix: Cell::new(None),
             intact: false,
         };
@@ -200,9 +201,16 @@ impl Buffer {
         self.ip.traffic_class()
     }
 
-    /// The addresses of the packets.
+    /// The port that they came in by.
+    #[inline]
+    pub(crate) fn port(&self) -> PortId {
+        self.ingress.port
+    }
+
+    /// The port and the addresses of the packets.
     pub(crate) fn addresses(&self) -> AddressPair {
         AddressPair {
+            port: self.ingress.port,
             source: self.ip.source(),
             destination: self.destination(),
         }
@@ -220,7 +228,7 @@ impl Buffer {
 
     /// The VLAN of the packets.
     pub(crate) fn vlan_id(&self) -> Option<u16> {
-        self.vlan_id
+        self.ingress.vlan_id
     }
 
     /// Frees the buffer as a delivered one.

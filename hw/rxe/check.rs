@@ -10,6 +10,7 @@ use crate::device::Rxe;
 use crate::icrc::{is_intact, Prefixes};
 use crate::packet::Incoming;
 use crate::pkeys::Partition;
+use crate::port_id::{Ingress, PortId};
 use core::net::IpAddr;
 use kernel_ext::net::header::{IpHeader, Ipv4Header, UdpHeader, IPPROTO_UDP};
 use kernel_ext::net::skb::SkBuff;
@@ -29,12 +30,18 @@ pub(crate) fn accept<Q: Send + Sync>(
 ) -> Option<Incoming> {
     let Waiting { skb, origin } = packet;
     let incoming = match origin {
-        Origin::Wire { vlan_id } => count(counters, parse(skb, vlan_id, Some(prefixes))?),
-        Origin::Own => count(counters, parse(without_ip_header(skb)?, None, None)?),
-        Origin::Group { vlan_id } => parse(skb, vlan_id, None)?,
+        Origin::Wire(at) => count(counters, parse(skb, at, Some(prefixes))?),
+        Origin::Own(port) => {
+            let at = Ingress {
+                port,
+                vlan_id: None,
+            };
+            count(counters, parse(without_ip_header(skb)?, at, None)?)
+        }
+        Origin::Group(at) => parse(skb, at, None)?,
     };
-    let group = matches!(origin, Origin::Group { .. });
-    let taken = has_address_for(rxe, service, &incoming, group)
+    let group = matches!(origin, Origin::Group(_));
+    let taken = has_address_for(rxe, (service, partition), &incoming, group)
         && suits(rxe, service, partition, (incoming.packet().bth(), 1));
     taken.then_some(incoming)
 }
@@ -43,13 +50,13 @@ pub(crate) fn accept<Q: Send + Sync>(
 pub(crate) fn accept_for_group<Q: Send + Sync>(
     rxe: &Rxe<Q>,
     skb: SkBuff,
-    vlan_id: Option<u16>,
+    at: Ingress,
 ) -> Option<Incoming> {
-    let incoming = parse(skb, vlan_id, Some(&mut Prefixes::default()))?;
+    let incoming = parse(skb, at, Some(&mut Prefixes::default()))?;
     if !is_for_many(incoming.destination()) {
         return None;
     }
-    let incoming = count(rxe.counters.own(), incoming);
+    let incoming = count(rxe.port(at.port).counters.own(), incoming);
     is_of(Service::Ud, incoming.packet().bth()).then_some(incoming)
 }
 
@@ -83,7 +90,7 @@ fn without_ip_header(mut skb: SkBuff) -> Option<SkBuff> {
 /// Validates a packet that begins with its UDP header, and parses its headers. With `sealed`, the packet has an ICRC, which must be
 /// correct.
 #[inline]
-fn parse(mut skb: SkBuff, vlan_id: Option<u16>, sealed: Option<&mut Prefixes>) -> Option<Incoming> {
+fn parse(mut skb: SkBuff, at: Ingress, sealed: Option<&mut Prefixes>) -> Option<Incoming> {
     const UDP: usize = size_of::<UdpHeader>();
     let ip = skb.ip_header()?;
     let directly_behind = match &ip {
@@ -105,7 +112,7 @@ fn parse(mut skb: SkBuff, vlan_id: Option<u16>, sealed: Option<&mut Prefixes>) -
             return None;
         }
     }
-    Some(Incoming::new(skb, ip, packet, vlan_id))
+    Some(Incoming::new(skb, ip, packet, at))
 }
 
 /// Whether an address is multicast or broadcast. The destination QP of such a packet is
@@ -117,17 +124,22 @@ fn is_for_many(address: IpAddr) -> bool {
     }
 }
 
-/// Whether the address of a packet is one for a QP of a service. A packet to a multicast address is not for a single QP, and a
-/// datagram to an address that is not the device's is for no QP.
+/// Whether the address of a packet is one for a QP of a service and a partition. A packet to a multicast address is not for a single
+/// QP, a datagram to an address that is not the port's is for no QP, and one of another port is for none of this port.
 #[inline]
 fn has_address_for<Q: Send + Sync>(
     rxe: &Rxe<Q>,
-    service: Service,
+    (service, partition): (Service, Partition),
     incoming: &Incoming,
     group: bool,
 ) -> bool {
-    let own = || rxe.addresses.contains(incoming.destination_gid());
-    group || !(is_for_many(incoming.destination()) || (service == Service::Ud && !own()))
+    let port = incoming.port();
+    if service != Service::Ud {
+        return group || !is_for_many(incoming.destination());
+    }
+    let addresses = &rxe.port(port).addresses;
+    let own = || addresses.contains(incoming.destination_gid());
+    partition.port() == port && (group || (!is_for_many(incoming.destination()) && own()))
 }
 
 /// Whether a packet is of a service.
@@ -138,26 +150,30 @@ fn is_of(service: Service, bth: &Bth) -> bool {
 
 /// Whether a packet is a congestion notification for a connected QP. Others are ignored, and counted.
 #[cold]
-fn takes_notification<Q: Send + Sync>(rxe: &Rxe<Q>, service: Service, bth: &Bth) -> bool {
+fn takes_notification<Q: Send + Sync>(
+    rxe: &Rxe<Q>,
+    service: Service,
+    (bth, port): (&Bth, PortId),
+) -> bool {
     if service == Service::Ud {
-        ignore_notification(rxe, bth);
+        ignore_notification(rxe, bth, port);
     }
     bth.opcode == Opcode::Cnp && service != Service::Ud
 }
 
-/// Counts a packet that is for nobody, if it is a congestion notification.
+/// Counts a packet that is for nobody, if it is a congestion notification, for a port.
 #[cold]
-pub(crate) fn ignore_notification<Q: Send + Sync>(rxe: &Rxe<Q>, bth: &Bth) {
+pub(crate) fn ignore_notification<Q: Send + Sync>(rxe: &Rxe<Q>, bth: &Bth, port: PortId) {
     if bth.opcode == Opcode::Cnp {
-        rxe.counters.own().add(Counter::CnpIgnored, 1);
+        rxe.port(port).counters.own().add(Counter::CnpIgnored, 1);
     }
 }
 
 /// Counts a packet of the network that is for no QP, if it is a valid congestion notification.
 #[cold]
-pub(crate) fn ignore<Q: Send + Sync>(rxe: &Rxe<Q>, skb: SkBuff, vlan_id: Option<u16>) {
-    if let Some(incoming) = parse(skb, vlan_id, Some(&mut Prefixes::default())) {
-        ignore_notification(rxe, incoming.packet().bth());
+pub(crate) fn ignore<Q: Send + Sync>(rxe: &Rxe<Q>, skb: SkBuff, at: Ingress) {
+    if let Some(incoming) = parse(skb, at, Some(&mut Prefixes::default())) {
+        ignore_notification(rxe, incoming.packet().bth(), at.port);
     }
 }
 
@@ -170,12 +186,13 @@ pub(crate) fn suits<Q: Send + Sync>(
     partition: Partition,
     (bth, count): (&Bth, u32),
 ) -> bool {
-    if !is_of(service, bth) && !takes_notification(rxe, service, bth) {
+    let port = partition.port();
+    if !is_of(service, bth) && !takes_notification(rxe, service, (bth, port)) {
         return false;
     }
-    let admitted = rxe.pkeys.admits(partition, bth.pkey);
+    let admitted = rxe.admits(partition, bth.pkey);
     if !admitted {
-        rxe.count_bad_pkeys(count);
+        rxe.port(port).count_bad_pkeys(count);
     }
     admitted
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hardware counters of a port: `ports/1/hw_counters/` and `rdma statistic`.
+//! Hardware counters of a port: `ports/<number>/hw_counters/` and `rdma statistic`.
 //!
 //! A queue pair counts for its port, or for a counter that it is bound to (`rdma statistic qp`), which has the same values. It has a
 //! reference to one or the other, so that counting is the same.
@@ -12,7 +12,7 @@
 //! The names and their order are those of the C driver, because scripts read them, and then those that other drivers have.
 
 use core::num::NonZeroU32;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
@@ -123,16 +123,13 @@ struct Bound {
     live: KVec<(NonZeroU32, Arc<Counters>)>,
     /// The sums of those that are gone.
     gone: Counters,
-    /// The number of the last one.
-    last: u32,
 }
 
 impl Bound {
-    /// A number that no counter has, not one that was freed a short time ago.
-    fn free_number(&mut self) -> NonZeroU32 {
+    /// A number that no counter has, not one that was freed a short time ago. `last`: the last one of the device.
+    fn free_number(&self, last: &AtomicU32) -> NonZeroU32 {
         loop {
-            self.last = self.last.wrapping_add(1);
-            let number = NonZeroU32::new(self.last);
+            let number = NonZeroU32::new(last.fetch_add(1, Ordering::Relaxed).wrapping_add(1));
             let unused = |number: &_| self.live.iter().all(|(used, _)| used != number);
             if let Some(number) = number.filter(unused) {
                 return number;
@@ -169,20 +166,25 @@ impl PortCounters {
         &self.own
     }
 
-    /// Adds counters for queue pairs. Returns their number, too.
+    /// Adds counters for queue pairs. Returns their number, too, which follows the `last` one of the device.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn add(&self, _sleep: &MaySleep) -> Result<(NonZeroU32, Arc<Counters>)> {
+    pub(crate) fn add(
+        &self,
+        last: &AtomicU32,
+        _sleep: &MaySleep,
+    ) -> Result<(NonZeroU32, Arc<Counters>)> {
         let new = Arc::new(Counters::default(), GFP_KERNEL)?;
         let mut bound = self.bound.lock();
-        let number = bound.free_number();
+        let number = bound.free_number(last);
         bound.live.push((number, new.clone()), GFP_ATOMIC)?;
         Ok((number, new))
     }
 
-    /// Removes counters that no queue pair is bound to any more. The port has counted what they have.
+    /// Removes counters of the port, if it has this number, that no queue pair is bound to any more. The port has counted what they
+    /// have.
     pub(crate) fn remove(&self, number: u32) {
         let mut bound = self.bound.lock();
         let nth = bound.live.iter().position(|(it, _)| it.get() == number);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Data of a device that all parts of the driver share: tables of its objects, counters, attributes of its port. It is
-//! generic over the queue pairs, which refer to it.
+//! Data of a device that all parts of the driver share: tables of its objects, and its ports. It is generic over the queue pairs,
+//! which refer to it.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use kernel::prelude::*;
 use kernel::sync::{rcu, Arc};
-use kernel_ext::bindings::IB_PORT_CM_SUP;
 use kernel_ext::deferred_drop::DeferredDrop;
 use kernel_ext::net::device::NetDevice;
 use kernel_ext::net::packet_pages::PacketPages;
@@ -14,18 +13,18 @@ use kernel_ext::net::skb::SkBuff;
 use kernel_ext::xarray::Table;
 use rdma::abi::ah::AhFields;
 use rdma::MaySleep;
-use roce::mtu::Mtu;
+use roce::pkey::Pkey;
 
-use crate::addresses::Addresses;
 use crate::ah::{Ahs, Av};
 use crate::backlog::{Next, Origin, Waiting};
-use crate::counters::PortCounters;
-use crate::ids::PORT;
+use crate::ids::place;
 use crate::limits;
-use crate::mcast::{Groups, Member};
+use crate::mcast::Member;
 use crate::mr::{Mrs, Prefetches};
 use crate::mw::Mws;
-use crate::pkeys::Pkeys;
+use crate::pkeys::{Partition, PkeyIndex};
+use crate::port::Port;
+use crate::port_id::PortId;
 use crate::srq::Srq;
 
 /// Data of a device that all parts of the driver share.
@@ -34,7 +33,7 @@ use crate::srq::Srq;
 /// it never accesses.
 #[pin_data]
 pub(crate) struct Rxe<Q: Send + Sync + 'static> {
-    /// QPs, by number.
+    /// QPs, by their [place].
     #[pin]
     pub(crate) qps: Table<Q>,
     /// Destroyed QPs that packets may still refer to.
@@ -42,9 +41,6 @@ pub(crate) struct Rxe<Q: Send + Sync + 'static> {
     /// SRQs, by number.
     #[pin]
     pub(crate) srqs: Table<Srq>,
-    /// Multicast groups.
-    #[pin]
-    pub(crate) groups: Groups<Q>,
     /// Memory regions.
     #[pin]
     pub(crate) mrs: Mrs,
@@ -56,29 +52,27 @@ pub(crate) struct Rxe<Q: Send + Sync + 'static> {
     /// User address handles.
     #[pin]
     pub(crate) ahs: Ahs,
-    /// The addresses that datagrams are accepted for.
-    #[pin]
-    pub(crate) addresses: Addresses,
-    /// The P_Key table of the port.
-    pub(crate) pkeys: Pkeys,
-    /// Hardware counters of the port.
-    #[pin]
-    pub(crate) counters: PortCounters,
     /// Memory for packets that are sent in one buffer.
     pub(crate) pages: PacketPages,
-    mtu: AtomicU8,
+    /// The number of the counter for queue pairs that was made last.
+    pub(crate) last_counter: AtomicU32,
     keeps_routes: AtomicBool,
-    bad_pkeys: AtomicU32,
-    qkey_violations: AtomicU32,
-    capabilities: AtomicU32,
     sys_image_guid: AtomicU64,
     guid: [u8; 8],
+    #[pin]
+    first: Port<Q>,
+    second: Option<Arc<Port<Q>>>,
+    /// The index of the second port's net device; 0 without a second port.
+    second_ifindex: u32,
 }
 
 impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
-    /// Creates the data of a device on `ndev`.
-    pub(crate) fn new(ndev: &NetDevice) -> Result<Arc<Self>> {
+    /// Creates the data of a device with a port on `ndev`, and another one on `second`, if there is that.
+    pub(crate) fn new(ndev: &NetDevice, second: Option<&NetDevice>) -> Result<Arc<Self>> {
         let guid = guid_of(ndev);
+        let second_ifindex = second.map_or(0, NetDevice::index);
+        let second = second.map(|ndev| Arc::pin_init(Port::new(ndev), GFP_KERNEL));
+        let second = second.transpose()?;
         let old_qps = DeferredDrop::new()?;
         let prefetches = Prefetches::new()?;
         let pages = PacketPages::new()?;
@@ -87,33 +81,29 @@ impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
                 qps <- Table::new(limits::QP_NUMBERS),
                 old_qps,
                 srqs <- Table::new(limits::SRQ_NUMBERS),
-                groups <- Groups::new(),
                 mrs <- Mrs::new(),
                 prefetches,
                 mws <- Mws::new(),
                 ahs <- Ahs::new(),
-                addresses <- Addresses::new(),
-                pkeys: Pkeys::new(),
-                counters <- PortCounters::new(),
                 pages,
-                mtu: AtomicU8::new(mtu_of(ndev) as u8),
+                last_counter: AtomicU32::new(0),
                 keeps_routes: AtomicBool::new(true),
-                bad_pkeys: AtomicU32::new(0),
-                qkey_violations: AtomicU32::new(0),
-                capabilities: AtomicU32::new(IB_PORT_CM_SUP),
                 sys_image_guid: AtomicU64::new(u64::from_ne_bytes(guid)),
                 guid,
+                first <- Port::new(ndev),
+                second,
+                second_ifindex,
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Adds a packet of the device to the backlog of its destination QP of the device, which runs in its work item, or as `next`.
+    /// Adds a packet that stays within a port to the backlog of its destination QP, which runs in its work item, or as `next`.
     /// Softirq or process context, also with locks of the sender held.
-    pub(crate) fn loop_back(&self, qpn: u32, skb: SkBuff, next: &mut Next) {
+    pub(crate) fn loop_back(&self, port: PortId, qpn: u32, skb: SkBuff, next: &mut Next) {
         let guard = rcu::read_lock();
-        if let Some(qp) = self.qps.get(qpn, &guard) {
-            let origin = Origin::Own;
+        if let Some(qp) = self.qps.get(place(qpn, port), &guard) {
+            let origin = Origin::Own(port);
             Q::enqueue(qp, Waiting { skb, origin }, Some(next));
         }
     }
@@ -131,15 +121,64 @@ impl<Q: Send + Sync + 'static> Rxe<Q> {
         self.guid
     }
 
-    /// The port's MTU, derived from the net device's. Any context.
+    /// A port; the first one, if the device has no other.
     #[inline]
-    pub(crate) fn mtu(&self) -> Mtu {
-        Mtu::from_ib(self.mtu.load(Ordering::Relaxed).into()).unwrap_or(Mtu::Mtu256)
+    pub(crate) fn port(&self, id: PortId) -> &Port<Q> {
+        match (id, &self.second) {
+            (PortId::Second, Some(second)) => second,
+            _ => &self.first,
+        }
     }
 
-    /// Updates the MTU from the net device.
-    pub(crate) fn set_mtu_of(&self, ndev: &NetDevice) {
-        self.mtu.store(mtu_of(ndev) as u8, Ordering::Relaxed);
+    /// The port with a number; `None` if the device has none.
+    #[inline]
+    pub(crate) fn port_id(&self, number: u32) -> Option<PortId> {
+        PortId::of(number).filter(|&id| id == PortId::First || self.second.is_some())
+    }
+
+    /// The ports of the device.
+    pub(crate) fn ports(&self) -> &'static [PortId] {
+        match self.second {
+            Some(_) => &PortId::ALL,
+            None => &[PortId::First],
+        }
+    }
+
+    /// The port of a net device of this device, by its index.
+    #[inline]
+    pub(crate) fn port_on(&self, ifindex: u32) -> PortId {
+        match ifindex == self.second_ifindex {
+            true => PortId::Second,
+            false => PortId::First,
+        }
+    }
+
+    /// The entry of a P_Key table; `None` beyond it.
+    #[inline]
+    fn pkey(&self, place: PkeyIndex) -> Option<Pkey> {
+        self.port(place.port).pkeys.get(place.index)
+    }
+
+    /// The P_Key of packets that a queue pair of a partition sends.
+    #[inline]
+    pub(crate) fn pkey_of(&self, partition: Partition) -> Pkey {
+        let place = match partition {
+            Partition::Entry(place) | Partition::Either(place, _) => place,
+            Partition::Any(port) => PkeyIndex { port, index: 0 },
+        };
+        self.pkey(place).unwrap_or_default()
+    }
+
+    /// Whether a queue pair of a partition takes packets with a P_Key.
+    #[inline]
+    pub(crate) fn admits(&self, partition: Partition, pkey: Pkey) -> bool {
+        match partition {
+            Partition::Entry(place) => self.pkey(place).is_some_and(|own| own.admits(pkey)),
+            Partition::Either(one, other) => [one, other]
+                .iter()
+                .any(|&place| self.admits(Partition::Entry(place), pkey)),
+            Partition::Any(port) => self.port(port).pkeys.index_of(pkey).is_some(),
+        }
     }
 
     /// Whether QPs may keep the routes to their peers.
@@ -163,61 +202,13 @@ impl<Q: Send + Sync + 'static> Rxe<Q> {
         self.sys_image_guid.store(guid, Ordering::Relaxed);
     }
 
-    /// The address vector of a datagram whose work request has the destination instead of an address handle. `None` for another
-    /// port, a source that is not in the GID table, or if memory is short. Softirq or process context.
+    /// The address vector of a datagram whose work request has the destination instead of an address handle. `None` for a
+    /// port that there is not, a source that is not in the GID table, or if memory is short. Softirq or process context.
     pub(crate) fn av(&self, fields: AhFields) -> Option<Arc<Av>> {
-        let route = fields.grh.filter(|_| fields.port_num == PORT)?;
-        let source = self.addresses.entry(route.sgid_index.into())?;
+        let port = self.port(self.port_id(fields.port_num)?);
+        let source = port.addresses.entry(fields.grh?.sgid_index.into())?;
         Av::between(source, fields).ok()
     }
-
-    /// Number of packets with a wrong P_Key.
-    pub(crate) fn bad_pkeys(&self) -> u32 {
-        self.bad_pkeys.load(Ordering::Relaxed)
-    }
-
-    /// What the port announces: `enum ib_port_capability_mask_bits`.
-    pub(crate) fn capabilities(&self) -> u32 {
-        self.capabilities.load(Ordering::Relaxed)
-    }
-
-    /// Announces some more capabilities, and some no more.
-    pub(crate) fn announce(&self, set: u32, clear: u32) {
-        self.capabilities.fetch_or(set, Ordering::Relaxed);
-        self.capabilities.fetch_and(!clear, Ordering::Relaxed);
-    }
-
-    /// Number of datagrams with a wrong Q_Key.
-    pub(crate) fn qkey_violations(&self) -> u32 {
-        self.qkey_violations.load(Ordering::Relaxed)
-    }
-
-    /// Resets the counter of datagrams with a wrong Q_Key.
-    pub(crate) fn reset_qkey_violations(&self) {
-        self.qkey_violations.store(0, Ordering::Relaxed);
-    }
-
-    /// Counts a datagram with a wrong Q_Key. The counter saturates.
-    pub(crate) fn count_qkey_violation(&self) {
-        count(&self.qkey_violations, 1);
-    }
-
-    /// Counts packets with a wrong P_Key. The counter saturates.
-    #[cold]
-    pub(crate) fn count_bad_pkeys(&self, n: u32) {
-        count(&self.bad_pkeys, n);
-    }
-}
-
-/// Adds to a 16-bit port counter, which saturates (IBTA vol. 1, 14.2.5.6).
-fn count(counter: &AtomicU32, by: u32) {
-    let more = |n: u32| Some(n.saturating_add(by).min(u16::MAX.into()));
-    let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-}
-
-/// The largest MTU that fits into a net device's MTU with all headers.
-fn mtu_of(ndev: &NetDevice) -> Mtu {
-    Mtu::fitting(ndev.mtu().saturating_sub(limits::MAX_HEADERS)).unwrap_or(Mtu::Mtu256)
 }
 
 /// A GUID from the MAC address (EUI-64, RFC 4291, appendix A), or a random one without a MAC address.

@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Identifiers: protection domains, the port, the Q_Key of QP1, the UDP port (IBTA volume 1, sections 9.2
+//! Identifiers: protection domains, places of queue pairs, the Q_Key of QP1, the UDP port (IBTA volume 1, sections 9.2
 //! and 10.9; annex A17).
 
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_ext::bindings;
+use roce::wire::Qpn;
 
-/// The only port.
-pub(crate) const PORT: u32 = 1;
+use crate::port_id::PortId;
+
+/// The place of a queue pair in the table of its device: its number, but for QP1 of the second port, whose place is beyond all
+/// numbers.
+#[inline]
+pub(crate) fn place(qpn: u32, port: PortId) -> u32 {
+    const BEYOND: u32 = 1 << 24;
+    match port {
+        PortId::Second if qpn == Qpn::GSI.get() => BEYOND | qpn,
+        _ => qpn,
+    }
+}
 
 /// The queue key of QP1 (IBTA volume 1, section 9.2.2).
 pub(crate) const GSI_QKEY: u32 = 0x8001_0000;

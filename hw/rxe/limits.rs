@@ -4,6 +4,7 @@
 //!
 //! They equal those of the C driver where it has the feature, because applications depend on them.
 
+use kernel_ext::bindings;
 use kernel_ext::compat::limit::limit;
 use rdma::abi::device::{cap, DeviceAttr};
 
@@ -91,13 +92,17 @@ pub(crate) const MAX_RES_RD_ATOM: u32 = 0x3f000;
 /// Pages of a fast registration memory region.
 pub(crate) const MAX_FAST_REG_PAGES: u32 = 512;
 
-/// P_Keys of a device; its port has one of them.
+/// P_Keys of a port; it has one of them by default.
 pub(crate) const MAX_PKEYS: u16 = 64;
 
 /// The exponent of the maximum ACK delay: 4.096 µs · 2^15.
 pub(crate) const LOCAL_CA_ACK_DELAY: u8 = 15;
 
-/// Entries of the port's GID table.
+/// The speed and the width of a port without a net device: those of the core for a net device that says nothing.
+pub(crate) const LOWEST_SPEED: (u16, u8) =
+    (bindings::IB_SPEED_SDR as u16, bindings::IB_WIDTH_1X as u8);
+
+/// Entries of a port's GID table.
 pub(crate) const GID_TABLE: u32 = 1024;
 
 /// The vendor ID of devices without one (IBTA vol. 1, A3.3.1).

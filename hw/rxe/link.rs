@@ -8,10 +8,12 @@
 //!
 //! | lock | protects | taken in | inside |
 //! |---|---|---|---|
+//! | `Links::seconds` | the net devices that links to come get for their second ports | process, also with RTNL held | the allocator |
 //! | `Links::socket` | UDP port 4791 of a namespace against links that come and go | process, also with RTNL held | the network's own, but not RTNL |
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use kernel::prelude::*;
+use kernel::str::CString;
 use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel_ext::compat::module_param;
 use kernel_ext::error::EAFNOSUPPORT;
@@ -24,6 +26,7 @@ use rdma::MaySleep;
 
 use crate::device::Rxe;
 use crate::ids::UDP_PORT;
+use crate::port_id::PortId;
 use crate::qp::Qp;
 
 /// The links of a network namespace, by the index of their net device.
@@ -31,17 +34,71 @@ use crate::qp::Qp;
 pub(crate) struct Links {
     #[pin]
     by_ifindex: Table<Rxe<Qp>>,
+    /// The net devices that links to come get for their second ports. Each one is there once, and so is each name.
+    #[pin]
+    seconds: Mutex<KVec<Second>>,
     /// The UDP sockets, open while there are links. Taken in process context, also under RTNL, when links are added and
     /// removed; the network stack's locks are taken inside, but not RTNL.
     #[pin]
     socket: Mutex<Option<Socket>>,
 }
 
+/// The second port of a link that does not exist yet.
+struct Second {
+    /// The name of the link's device.
+    name: CString,
+    /// The index of the net device, which is registered.
+    ifindex: u32,
+}
+
 impl Links {
-    /// The device on a net device; for a VLAN, on its real device. Any context.
+    /// The device on a net device, by its index, and the port there. Any context.
     #[inline]
-    pub(crate) fn by_ifindex(&self, ifindex: u32) -> Option<Arc<Rxe<Qp>>> {
-        self.by_ifindex.find(ifindex)
+    pub(crate) fn by_ifindex(&self, ifindex: u32) -> Option<(Arc<Rxe<Qp>>, PortId)> {
+        let rxe = self.by_ifindex.find(ifindex)?;
+        let port = rxe.port_on(ifindex);
+        Some((rxe, port))
+    }
+
+    /// The device of a link to come, by its name, gets a second port on a net device, in place of another one that it was to get.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` where the net device has a link, `EBUSY` where it is that of another link to come; `ENOMEM`.
+    pub(crate) fn set_second(&self, name: &CStr, ndev: &NetDevice) -> Result {
+        let second = Second {
+            name: CString::try_from(name)?,
+            ifindex: ndev.index(),
+        };
+        let mut seconds = self.seconds.lock();
+        if self.by_ifindex.find(second.ifindex).is_some() {
+            return Err(EEXIST);
+        }
+        let is_other =
+            |it: &Second| it.ifindex == second.ifindex && it.name.to_bytes() != name.to_bytes();
+        if seconds.iter().any(is_other) {
+            return Err(EBUSY);
+        }
+        seconds.reserve(1, GFP_KERNEL)?;
+        seconds.retain(|it| it.name.to_bytes() != name.to_bytes());
+        // One that is being unregistered has been forgotten, or will be.
+        if !ndev.is_registered() {
+            return Err(ENODEV);
+        }
+        Ok(seconds.push(second, GFP_KERNEL)?)
+    }
+
+    /// The index of the net device for the second port of a link to come, if it gets one.
+    pub(crate) fn second(&self, name: &CStr) -> Option<u32> {
+        let seconds = self.seconds.lock();
+        let mut wanted = seconds.iter();
+        let it = wanted.find(|it| it.name.to_bytes() == name.to_bytes())?;
+        Some(it.ifindex)
+    }
+
+    /// A net device is no second port of a link to come: it goes, or the link has come.
+    pub(crate) fn forget_second(&self, ifindex: u32) {
+        self.seconds.lock().retain(|it| it.ifindex != ifindex);
     }
 }
 
@@ -52,6 +109,7 @@ impl PerNamespace for Links {
         Arc::pin_init(
             pin_init!(Self {
                 by_ifindex <- Table::new(1..=u32::MAX),
+                seconds <- new_mutex!(KVec::new(), "Links::seconds"),
                 socket <- new_mutex!(None, "Links::socket"),
             }),
             GFP_KERNEL,
@@ -87,7 +145,7 @@ fn attach(net: &NetNamespace, links: &Arc<Links>, sleep: &MaySleep) -> Result<So
     Ok(Socket { _v4: v4, _v6: v6 })
 }
 
-/// The link of a device on a net device.
+/// The link of a port of a device on its net device.
 pub(crate) struct Link {
     links: Arc<Links>,
     ifindex: u32,

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! MADs that the device responds to: the performance counters of its port, shown in `ports/1/counters/` (IBTA volume 1, section
+//! MADs that the device responds to: the performance counters of a port, shown in `ports/<number>/counters/` (IBTA volume 1, section
 //! 16.1).
 
 use rdma::abi::mad::{Mad, MadResult};
 
 use crate::counters::{Counter, PortCounters};
-use crate::ids::PORT;
 
 /// `IB_MGMT_CLASS_PERF_MGMT`.
 const PERFORMANCE: u8 = 0x04;
@@ -43,17 +42,9 @@ impl Attribute<'_> {
     }
 }
 
-/// Processes the MAD `input`.
-pub(crate) fn process(
-    counters: &PortCounters,
-    port_num: u32,
-    input: &Mad,
-    output: &mut Mad,
-) -> MadResult {
+/// Processes the MAD `input` of the port with these counters.
+pub(crate) fn process(counters: &PortCounters, input: &Mad, output: &mut Mad) -> MadResult {
     let answered = MadResult::SUCCESS | MadResult::REPLY;
-    if port_num != PORT {
-        return MadResult::empty();
-    }
     output.bytes_mut().fill(0);
     if input.mgmt_class() != PERFORMANCE {
         output.set_status(UNSUPPORTED_METHOD);

@@ -17,6 +17,7 @@ use crate::buffer::PayloadOffsets;
 use crate::ids::network_type;
 use crate::mr::{MrError, Region};
 use crate::path::AddressPair;
+use crate::port_id::{Ingress, PortId};
 use crate::source::Source;
 
 /// A valid packet for a device.
@@ -24,17 +25,17 @@ pub(crate) struct Incoming {
     skb: SkBuff,
     ip: IpHeader,
     packet: Packet,
-    vlan_id: Option<u16>,
+    ingress: Ingress,
 }
 
 impl Incoming {
     /// A packet with parsed headers; `skb` begins after the UDP header.
-    pub(crate) fn new(skb: SkBuff, ip: IpHeader, packet: Packet, vlan_id: Option<u16>) -> Self {
+    pub(crate) fn new(skb: SkBuff, ip: IpHeader, packet: Packet, ingress: Ingress) -> Self {
         Self {
             skb,
             ip,
             packet,
-            vlan_id,
+            ingress,
         }
     }
 
@@ -93,9 +94,16 @@ impl Incoming {
         self.ip.traffic_class()
     }
 
-    /// The addresses.
+    /// The port that it came in by.
+    #[inline]
+    pub(crate) fn port(&self) -> PortId {
+        self.ingress.port
+    }
+
+    /// The port and the addresses.
     pub(crate) fn addresses(&self) -> AddressPair {
         AddressPair {
+            port: self.ingress.port,
             source: self.ip.source(),
             destination: self.destination(),
         }
@@ -116,7 +124,7 @@ impl Incoming {
 
     /// The VLAN of the packet.
     fn vlan_id(&self) -> Option<u16> {
-        self.vlan_id
+        self.ingress.vlan_id
     }
 }
 

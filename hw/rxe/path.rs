@@ -5,6 +5,8 @@
 use crate::ah::Av;
 use crate::icrc::prefix_of;
 use crate::ids::{network_type, UDP_PORT};
+use crate::pkeys::PkeyIndex;
+use crate::port_id::PortId;
 use crate::route::Route;
 use core::cell::Cell;
 use core::net::IpAddr;
@@ -27,24 +29,28 @@ use roce::wire::Bth;
 /// `IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`).
 const FIRST_SOURCE_PORT: u16 = 0xc000;
 
-/// The addresses of a packet.
+/// The addresses of a packet, and the port of the device that it leaves or comes in by.
 #[derive(Clone, Copy)]
 pub(crate) struct AddressPair {
+    pub(crate) port: PortId,
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
 }
 
 impl AddressPair {
-    /// Whether packets with these addresses go the other way than those with `other`.
+    /// Whether packets with these addresses go the other way than those with `other`, by the same port.
     #[inline]
     fn is_reverse_of(self, other: Self) -> bool {
-        self.destination == other.source && self.source == other.destination
+        self.destination == other.source
+            && self.source == other.destination
+            && self.port == other.port
     }
 }
 
 /// The path of packets: an address vector and the route to it.
 pub(crate) struct Path {
     av: Arc<Av>,
+    port: PortId,
     source: IpAddr,
     source_port: u16,
     /// That of the address vector, but for the bits of congestion notification.
@@ -68,9 +74,18 @@ pub(crate) struct Alternate {
 }
 
 impl Alternate {
+    /// The entry of the P_Key table that packets on the path have.
+    pub(crate) fn pkey(&self) -> PkeyIndex {
+        PkeyIndex {
+            port: self.av.port(),
+            index: self.pkey_index,
+        }
+    }
+
     /// As [`Path::is_from_peer`].
     pub(crate) fn is_from_peer(&self, addresses: AddressPair) -> bool {
         addresses.is_reverse_of(AddressPair {
+            port: self.av.port(),
             source: self.av.source_address(),
             destination: self.av.destination,
         })
@@ -120,6 +135,7 @@ impl Path {
         let source_port = source_port(route.flow_label, qpn, dest_qpn);
         let priority = priority(&av.fields, route.traffic_class);
         Self {
+            port: av.port(),
             av,
             source,
             source_port,
@@ -151,6 +167,12 @@ impl Path {
         self.route = None;
     }
 
+    /// The port that packets leave by.
+    #[inline]
+    pub(crate) fn port(&self) -> PortId {
+        self.port
+    }
+
     /// Whether the destination is the same device.
     #[inline]
     pub(crate) fn loops_back(&self) -> bool {
@@ -173,16 +195,17 @@ impl Path {
         Arc::ptr_eq(&self.av, av)
     }
 
-    /// Whether a packet between these addresses was sent from this path's destination to its source.
+    /// Whether a packet between these addresses was sent from this path's destination to its source, and came in by its port.
     #[inline]
     pub(crate) fn is_from_peer(&self, addresses: AddressPair) -> bool {
         addresses.is_reverse_of(self.addresses())
     }
 
-    /// The addresses of the packets that it sends.
+    /// The addresses of the packets that it sends, and its port.
     #[inline]
     pub(crate) fn addresses(&self) -> AddressPair {
         AddressPair {
+            port: self.port,
             source: self.source,
             destination: self.av.destination,
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The P_Key table of a device's port (IBTA volume 1, section 10.9).
+//! The P_Key table of a port (IBTA volume 1, section 10.9).
 //!
 //! An administrator sets its entries ([`verbs`](crate::verbs) has the file); there is no subnet manager on RoCE. A queue pair refers
 //! to an entry by its index and uses the key that is there when a packet is sent or received.
@@ -12,16 +12,37 @@ use kernel_ext::compat::module_param;
 use roce::pkey::Pkey;
 
 use crate::limits;
+use crate::port_id::PortId;
 
-/// The keys of packets that a queue pair takes.
+/// An entry of the table of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PkeyIndex {
+    /// The port.
+    pub(crate) port: PortId,
+    /// The index in its table.
+    pub(crate) index: u16,
+}
+
+/// The port of a queue pair, and the keys of packets that it takes there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Partition {
     /// Those that an entry of the table admits.
-    Entry(u16),
-    /// Those that one of two entries admits: the paths of a connection that may migrate.
-    Either(u16, u16),
+    Entry(PkeyIndex),
+    /// Those that one of two entries admits: the paths of a connection that may migrate. Packets take the first one.
+    Either(PkeyIndex, PkeyIndex),
     /// Those that any entry admits: QP1 (10.9.4).
-    Any,
+    Any(PortId),
+}
+
+impl Partition {
+    /// The port that packets take.
+    #[inline]
+    pub(crate) fn port(self) -> PortId {
+        match self {
+            Self::Entry(entry) | Self::Either(entry, _) => entry.port,
+            Self::Any(port) => port,
+        }
+    }
 }
 
 /// The lengths that a table may have.
@@ -62,12 +83,14 @@ impl Pkeys {
         }
     }
 
-    /// Parses the decimal index and the hexadecimal value of an entry, as in `3 0x8001`.
-    pub(crate) fn parse_entry(text: &[u8]) -> Option<(u16, Pkey)> {
+    /// Parses the decimal index and the hexadecimal value of an entry, and the number of a port other than the first one, as in
+    /// `3 0x8001` and `3 0x8001 2`. Returns the number of the port, too.
+    pub(crate) fn parse_entry(text: &[u8]) -> Option<(u16, Pkey, u32)> {
         let text = core::str::from_utf8(text).ok()?;
-        let (index, pkey) = text.trim_end().split_once(' ')?;
+        let (index, rest) = text.trim_end().split_once(' ')?;
+        let (pkey, port) = rest.split_once(' ').unwrap_or((rest, "1"));
         let pkey = u16::from_str_radix(pkey.strip_prefix("0x")?, 16).ok()?;
-        Some((index.parse().ok()?, Pkey::new(pkey)))
+        Some((index.parse().ok()?, Pkey::new(pkey), port.parse().ok()?))
     }
 
     /// The number of entries.
@@ -99,29 +122,6 @@ impl Pkeys {
     pub(crate) fn set(&self, index: u16, pkey: Pkey) -> Result<bool> {
         let entry = self.entries().get(usize::from(index)).ok_or(EINVAL)?;
         Ok(entry.swap(pkey.get(), Ordering::Relaxed) != pkey.get())
-    }
-
-    /// The P_Key of packets that a queue pair with such an index sends.
-    #[inline]
-    pub(crate) fn sent_by(&self, partition: Partition) -> Pkey {
-        match partition {
-            Partition::Entry(index) | Partition::Either(index, _) => {
-                self.get(index).unwrap_or_default()
-            }
-            Partition::Any => self.get(0).unwrap_or_default(),
-        }
-    }
-
-    /// Whether a queue pair takes packets with a P_Key.
-    #[inline]
-    pub(crate) fn admits(&self, partition: Partition, pkey: Pkey) -> bool {
-        match partition {
-            Partition::Entry(index) => self.get(index).is_some_and(|own| own.admits(pkey)),
-            Partition::Either(one, other) => [one, other]
-                .iter()
-                .any(|&index| self.admits(Partition::Entry(index), pkey)),
-            Partition::Any => self.index_of(pkey).is_some(),
-        }
     }
 
     /// The index of the first entry that admits a P_Key.

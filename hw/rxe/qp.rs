@@ -48,6 +48,7 @@ use crate::doorbell::{Doorbell, MAX_DELAY};
 use crate::flight::Waiter;
 use crate::mcast::Member;
 use crate::path::Path;
+use crate::port_id::PortId;
 use attr::Attr;
 use core::sync::atomic::Ordering;
 use engine::BUDGET;
@@ -124,7 +125,7 @@ impl Member for Qp {
     fn enqueue(this: ArcBorrow<'_, Self>, packet: Waiting, next: Option<&mut Next>) {
         this.backlog.push(packet, || {
             let claimed =
-                this.affinity.note_packet() && next.is_some_and(|next| next.claim(this.number()));
+                this.affinity.note_packet() && next.is_some_and(|next| next.claim(this.place()));
             if !claimed {
                 Self::schedule(&this.into());
             }
@@ -185,13 +186,16 @@ impl Qp {
             return Err(EOPNOTSUPP);
         }
         let mut attr = self.attr.lock();
-        let engine = self.engine.lock();
+        let mut engine = self.engine.lock();
+        engine.queues.tell_migration(&mut attr);
         let draining = engine.requester.is_draining();
         let (migration, has_alternate) = engine.queues.migration();
+        let has_path = engine.queues.path.is_some();
         drop(engine);
         let was = self.state();
         let next = attr::check(modify, self.qp_type, was, draining, self.has_srq)?;
-        attr::check_pkeys(modify, &self.rxe.pkeys)?;
+        attr::check_ports(modify, (&*attr, has_path), |n| self.rxe.port_id(n))?;
+        attr::check_pkeys(modify, &self.rxe.port(PortId::First).pkeys)?;
         let wanted = attr::wanted_path(modify, &migration, has_alternate)?;
         let dest_qpn = modify.dest_qp_num.unwrap_or(attr.dest_qpn());
         let path = attr::new_path(modify)?.map(|av| Path::new(av, self.number(), dest_qpn));
@@ -204,7 +208,7 @@ impl Qp {
             engine.queues.tell_migration(&mut attr);
             attr.apply(modify);
             if next == QpState::Reset && modify.state.is_some() {
-                *attr = Attr::new();
+                *attr = Attr::new(self.home);
             }
             engine.queues.access = attr.access();
             if path.is_some() {
@@ -212,7 +216,7 @@ impl Qp {
             }
             engine.change_migration(qp, alternate, wanted);
             engine.queues.tell_migration(&mut attr);
-            engine.queues.set_partition(attr.partition(qp.qp_type));
+            engine.queues.set_partition(qp, attr.partition(qp.qp_type));
             // The slots that are not needed any more are freed without the lock.
             slots = slots.take().map(|slots| engine.grow(slots));
             engine.change_state(qp, was, modify.state, &attr);
@@ -265,7 +269,7 @@ impl Qp {
         self.drive_next(next);
         // A packet whose lookup found the QP before this finds the engine dead.
         let qps = &self.rxe.qps;
-        qps.remove_later(self.number(), &self.rxe.old_qps, sleep);
+        qps.remove_later(self.place(), &self.rxe.old_qps, sleep);
         let qp: &Self = self;
         self.deferred_doorbell.destroy(qp, &self.send_cq.doorbells);
         self.backlog.close();
@@ -279,9 +283,17 @@ impl Qp {
         Ok(())
     }
 
-    /// Lets the QP count for other counters than before, which do not change by it any more. Process context.
-    pub(crate) fn count_for(&self, counters: Arc<Counters>) {
+    /// The port that packets leave by. Process context.
+    pub(crate) fn port(&self) -> PortId {
+        self.engine.lock().queues.partition.port()
+    }
+
+    /// Lets the QP count for other counters than before, which do not change by it any more; by default for its port. Process
+    /// context.
+    pub(crate) fn count_for(&self, counters: Option<Arc<Counters>>) {
         let mut engine = self.engine.lock();
+        let port = self.rxe.port(engine.queues.partition.port());
+        let counters = counters.unwrap_or_else(|| port.counters.own().clone());
         let before = core::mem::replace(&mut engine.queues.counters, counters);
         drop(engine);
         drop(before);
@@ -349,7 +361,8 @@ impl Qp {
             return None;
         }
         if qp.service == Service::Ud {
-            engine.set_datagram_mtu(qp.rxe.mtu());
+            let port = qp.rxe.port(engine.queues.partition.port());
+            engine.set_datagram_mtu(port.mtu());
         }
         let sends = f(&mut engine, qp);
         let sends = match sends {

@@ -12,7 +12,8 @@
 //! | [`link`] | the links of a network namespace, the UDP port |
 //! | [`qp`] | queue pairs: their state, their engines, their timers |
 //! | [`check`] | validating packets for a queue pair |
-//! | [`device`] | the data of a device: tables of its objects, its port |
+//! | [`device`] | the data of a device: tables of its objects, its ports |
+//! | [`port`] | the data of a port |
 //! | [`mcast`], [`srq`] | multicast groups, shared receive queues |
 //! | [`wqe`] | parsing work requests |
 //! | [`mw`] | memory windows |
@@ -26,8 +27,9 @@
 //! | [`source`], [`mr`] | source buffers of direct copies, memory regions |
 //! | [`ring`] | rings in memory shared with user space |
 //! | [`mad`], [`counters`] | performance MADs, hardware counters |
-//! | [`pkeys`] | the P_Key table |
+//! | [`pkeys`] | the P_Key table of a port |
 //! | [`limits`], [`ids`] | limits of a device, identifiers |
+//! | [`port_id`] | the ports of a device |
 //!
 //! The protocol is the crate `roce`, which is independent of the kernel: a packet passes from `rx` through `qp` to
 //! `roce`, and from there to `mr`, `cq` and `tx`.
@@ -61,6 +63,8 @@ mod newlink;
 mod packet;
 mod path;
 mod pkeys;
+mod port;
+mod port_id;
 mod qp;
 mod ring;
 mod route;
@@ -79,7 +83,7 @@ process_module! {
     authors: ["Ferroband"],
     description: "Soft RDMA transport",
     license: "GPL",
-    alias: ["rdma-link-rxe"],
+    alias: ["rdma-link-rxe", "rdma-link-rxe_port"],
     imports_ns: ["DMA_BUF"],
     params: {
         direct_copy: u8 {
@@ -108,7 +112,7 @@ process_module! {
 /// The module. UDP ports are opened by links.
 struct RdmaRxe {
     /// Dropped first, so that no new links are created.
-    link: rdma::provider::link::Registration,
+    links: [rdma::provider::link::Registration; 2],
     // Dropped when no device is left.
     _watch: Pin<KBox<notifier::Registration<newlink::NetdevEvents>>>,
     _links: PernetRegistration<link::Links>,
@@ -121,10 +125,10 @@ impl ProcessModule for RdmaRxe {
         let _sockets = udp_tunnel::Registration::new(sleep)?;
         let _links = PernetRegistration::new(sleep)?;
         let _watch = notifier::Registration::new(newlink::NetdevEvents, sleep)?;
-        let link = newlink::RXE_LINK.register()?;
+        let links = newlink::register()?;
         pr_info!("loaded\n");
         Ok(Self {
-            link,
+            links,
             _watch,
             _links,
             _sockets,
@@ -132,7 +136,7 @@ impl ProcessModule for RdmaRxe {
     }
 
     fn exit(self, sleep: &MaySleep) {
-        drop(self.link);
+        drop(self.links);
         rdma::provider::register::unregister_driver::<verbs::Driver>(sleep);
         flight::wait_for_packets(sleep);
         pr_info!("unloaded\n");

@@ -11,7 +11,9 @@ use crate::backlog::{Origin, Waiting};
 use crate::buffer;
 use crate::check::{accept_for_group, ignore};
 use crate::device::Rxe;
+use crate::ids::place;
 use crate::link::Links;
+use crate::port_id::Ingress;
 use crate::qp::Qp;
 use kernel::prelude::*;
 use kernel::sync::rcu;
@@ -34,8 +36,8 @@ impl Receive for Links {
             }),
             None => this.by_ifindex(device.index()),
         };
-        if let Some(rxe) = found {
-            receive(&rxe, packet, vlan_id);
+        if let Some((rxe, port)) = found {
+            receive(&rxe, packet, Ingress { port, vlan_id });
         }
     }
 
@@ -47,36 +49,37 @@ impl Receive for Links {
 }
 
 /// Handles a packet that begins with its UDP header. Softirq context.
-fn receive(rxe: &Rxe<Qp>, skb: SkBuff, vlan_id: Option<u16>) {
+fn receive(rxe: &Rxe<Qp>, skb: SkBuff, at: Ingress) {
     const UDP: usize = size_of::<UdpHeader>();
     let Ok(bth) = skb.copy_array::<{ Bth::LEN }>(UDP) else {
         return;
     };
     match Bth::peek_dest_qpn(&bth) {
-        Some(Qpn::MULTICAST) => receive_for_group(rxe, skb, vlan_id),
+        Some(Qpn::MULTICAST) => receive_for_group(rxe, skb, at),
         Some(qpn) => {
             let guard = rcu::read_lock();
-            if let Some(qp) = rxe.qps.get(qpn.get(), &guard) {
-                let origin = Origin::Wire { vlan_id };
+            if let Some(qp) = rxe.qps.get(place(qpn.get(), at.port), &guard) {
+                let origin = Origin::Wire(at);
                 Qp::receive(qp, Waiting { skb, origin });
             } else if is_notification(&bth, skb.len().saturating_sub(UDP)) {
-                ignore(rxe, skb, vlan_id);
+                ignore(rxe, skb, at);
             }
         }
         None => {}
     }
 }
 
-fn receive_for_group(rxe: &Rxe<Qp>, skb: SkBuff, vlan_id: Option<u16>) {
+fn receive_for_group(rxe: &Rxe<Qp>, skb: SkBuff, at: Ingress) {
     let Ok(whole) = skb.try_clone(Gfp::ATOMIC) else {
         return;
     };
-    let Some(incoming) = accept_for_group(rxe, whole, vlan_id) else {
+    let Some(incoming) = accept_for_group(rxe, whole, at) else {
         return;
     };
-    rxe.groups.deliver(incoming.destination_gid(), || {
+    let groups = &rxe.port(at.port).groups;
+    groups.deliver(incoming.destination_gid(), || {
         let skb = skb.try_clone(Gfp::ATOMIC).ok()?;
-        let origin = Origin::Group { vlan_id };
+        let origin = Origin::Group(at);
         Some(Waiting { skb, origin })
     });
     skb.consume();

@@ -12,6 +12,7 @@ use crate::counters::{Counter, Counters};
 use crate::flight::{Flight, Waiter};
 use crate::icrc;
 use crate::path::Path;
+use crate::port_id::PortId;
 use crate::route::Route;
 use core::num::NonZeroU16;
 use kernel::prelude::*;
@@ -108,7 +109,7 @@ impl Packet {
         path: &mut Path,
         flight: &Arc<Flight<W>>,
         counters: &Counters,
-        loop_back: impl FnOnce(u32, SkBuff),
+        loop_back: impl FnOnce(PortId, u32, SkBuff),
     ) {
         let sent = self.try_send(path, flight, loop_back);
         match sent {
@@ -125,7 +126,7 @@ impl Packet {
         self,
         path: &mut Path,
         flight: &Arc<Flight<W>>,
-        loop_back: impl FnOnce(u32, SkBuff),
+        loop_back: impl FnOnce(PortId, u32, SkBuff),
     ) -> Result<(u32, usize)> {
         let mut skb = self.skb.ok_or(ENOMEM)?;
         let loops_back = path.loops_back();
@@ -145,7 +146,7 @@ impl Packet {
         skb.set_owner(flight.clone())?;
         flight.count_sent(sent.0, !loops_back);
         if loops_back {
-            loop_back(self.dest_qpn.get(), skb);
+            loop_back(path.port(), self.dest_qpn.get(), skb);
             return Ok(sent);
         }
         skb.set_priority(path.priority());

@@ -9,6 +9,7 @@ use kernel::sync::Arc;
 use kernel_ext::bindings;
 use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::module::ModuleRef;
+use kernel_ext::net::device::NetDevice;
 use rdma::abi::gid::GidAttr;
 use rdma::abi::mad::{Mad, MadInfo, MadResult};
 use rdma::abi::port::{
@@ -55,10 +56,12 @@ use rdma::{
 
 use crate::counters::{self, Counter, Counters};
 use crate::device::Rxe;
-use crate::ids::{PdId, PORT};
+use crate::ids::PdId;
 use crate::limits;
 use crate::link::Link;
 use crate::pkeys::Pkeys;
+use crate::port::Port;
+use crate::port_id::PortId;
 use crate::ring::{Mappings, MmapInfo, UserCommand};
 use crate::{mad, mr, qp};
 
@@ -66,8 +69,36 @@ use crate::{mad, mr, qp};
 pub(crate) struct Driver {
     /// Data that the parts of the driver share.
     pub(crate) rxe: Arc<Rxe<qp::Qp>>,
-    /// The link of the device.
+    /// The link of the first port.
     pub(crate) link: Link,
+    /// That of the second port, if there is one.
+    pub(crate) second: Option<Link>,
+}
+
+impl Driver {
+    /// The links of all ports.
+    pub(crate) fn links(&self) -> impl Iterator<Item = &Link> {
+        Iterator::chain(core::iter::once(&self.link), &self.second)
+    }
+
+    /// Closes the links of all ports. May be called repeatedly, and under RTNL.
+    pub(crate) fn close(&self, ctx: &MaySleep) {
+        self.links().for_each(|link| link.close(ctx));
+    }
+
+    /// The port with a number.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the device has none.
+    fn port_id(&self, number: u32) -> Result<PortId> {
+        self.rxe.port_id(number).ok_or(EINVAL)
+    }
+
+    /// As [`Self::port_id`], its data.
+    fn port(&self, number: u32) -> Result<&Port<qp::Qp>> {
+        Ok(self.rxe.port(self.port_id(number)?))
+    }
 }
 
 /// A user context.
@@ -86,15 +117,15 @@ impl DeviceAttribute for Parent {
     type Device = Driver;
 
     fn show(dev: &Device<Driver>, out: &mut dyn fmt::Write, ctx: &MaySleep) -> Result {
-        let ndev = dev.netdev(PORT, ctx).ok_or(ENODEV)?;
+        let ndev = dev.netdev(PortId::First.number(), ctx).ok_or(ENODEV)?;
         let name = ndev.name();
         let name = core::str::from_utf8(name.as_bytes()).map_err(|_| EINVAL)?;
         writeln!(out, "{name}").map_err(|_| EOVERFLOW)
     }
 }
 
-/// The sysfs file `set_pkey`, which takes the index and the value of an entry of the P_Key table. A device whose table has only
-/// the default P_Key has none.
+/// The sysfs file `set_pkey`, which takes the index and the value of an entry of a P_Key table, and the number of a port other than
+/// the first one. A device whose tables have only the default P_Key has none.
 struct SetPkey;
 
 impl DeviceCommand for SetPkey {
@@ -102,14 +133,14 @@ impl DeviceCommand for SetPkey {
     type Device = Driver;
 
     fn exists(dev: &Device<Driver>) -> bool {
-        dev.rxe.pkeys.len() > 1
+        dev.rxe.port(PortId::First).pkeys.len() > 1
     }
 
     fn store(dev: &Device<Driver>, text: &[u8], _ctx: &MaySleep) -> Result {
-        let (index, pkey) = Pkeys::parse_entry(text).ok_or(EINVAL)?;
-        if dev.rxe.pkeys.set(index, pkey)? {
+        let (index, pkey, port_num) = Pkeys::parse_entry(text).ok_or(EINVAL)?;
+        if dev.port(port_num)?.pkeys.set(index, pkey)? {
             // The core updates its cache before it tells the users.
-            dev.dispatch_event(DeviceEvent::PkeyChange, PORT);
+            dev.dispatch_event(DeviceEvent::PkeyChange, port_num);
         }
         Ok(())
     }
@@ -145,11 +176,18 @@ fn command<'a>(udata: Option<&'a Udata<'a>>) -> Result<Option<UserCommand<'a>>> 
     udata.map(command).transpose()
 }
 
-fn check_port(port_num: u32) -> Result {
-    if port_num != PORT {
-        return Err(EINVAL);
-    }
-    Ok(())
+/// The state of a port on a net device, which may have gone.
+fn port_state(ndev: Option<&NetDevice>) -> (PortState, PhysState) {
+    let Some(ndev) = ndev else {
+        return (PortState::Down, PhysState::Disabled);
+    };
+    let state = port::state_of(ndev);
+    let phys_state = match state {
+        PortState::Active => PhysState::LinkUp,
+        _ if ndev.is_running() => PhysState::Polling,
+        _ => PhysState::Disabled,
+    };
+    (state, phys_state)
 }
 
 /// Attributes of a new memory region for the core.
@@ -213,26 +251,29 @@ impl Provider for Driver {
         attr: &mut PortAttr,
         ctx: &MaySleep,
     ) -> Result {
-        check_port(port_num)?;
-        let ndev = dev.netdev(PORT, ctx).ok_or(ENODEV)?;
-        let state = port::state_of(&ndev);
-        let phys_state = match state {
-            PortState::Active => PhysState::LinkUp,
-            _ if ndev.is_running() => PhysState::Polling,
-            _ => PhysState::Disabled,
-        };
+        let id = dev.port_id(port_num)?;
+        let data = dev.rxe.port(id);
+        let ndev = dev.netdev(port_num, ctx);
+        if ndev.is_none() && id == PortId::First {
+            return Err(ENODEV);
+        }
+        let (state, phys_state) = port_state(ndev.as_deref());
         attr.state = state.as_raw();
         attr.phys_state = phys_state.as_raw() as u8;
         attr.max_mtu = port::Mtu::B4096.as_raw();
-        attr.active_mtu = dev.rxe.mtu() as u32;
+        attr.active_mtu = data.mtu() as u32;
         attr.gid_tbl_len = limits::GID_TABLE as i32;
-        attr.port_cap_flags = dev.rxe.capabilities();
+        attr.port_cap_flags = data.capabilities();
         attr.max_msg_sz = limits::MAX_MESSAGE;
-        attr.bad_pkey_cntr = dev.rxe.bad_pkeys();
-        attr.qkey_viol_cntr = dev.rxe.qkey_violations();
-        attr.pkey_tbl_len = dev.rxe.pkeys.len();
+        attr.bad_pkey_cntr = data.bad_pkeys();
+        attr.qkey_viol_cntr = data.qkey_violations();
+        attr.pkey_tbl_len = data.pkeys.len();
         attr.max_vl_num = 1;
-        (attr.active_speed, attr.active_width) = dev.eth_speed(PORT, ctx)?;
+        (attr.active_speed, attr.active_width) = match dev.eth_speed(port_num, ctx) {
+            // The net device has gone, perhaps just now.
+            Err(error) if error == ENODEV && id == PortId::Second => limits::LOWEST_SPEED,
+            speed => speed?,
+        };
         Ok(())
     }
 
@@ -242,8 +283,8 @@ impl Provider for Driver {
         immutable: &mut PortImmutable,
         ctx: &MaySleep,
     ) -> Result {
-        check_port(port_num)?;
-        let attr = dev.query_port(PORT, ctx)?;
+        dev.port_id(port_num)?;
+        let attr = dev.query_port(port_num, ctx)?;
         immutable.core_cap_flags = port::CORE_PORT_IBA_ROCE_UDP_ENCAP;
         immutable.pkey_tbl_len = attr.pkey_tbl_len.into();
         immutable.gid_tbl_len = attr.gid_tbl_len;
@@ -256,17 +297,16 @@ impl Provider for Driver {
     }
 
     fn query_pkey(dev: &Device<Self>, port_num: u32, index: u16, _ctx: &MaySleep) -> Result<u16> {
-        check_port(port_num)?;
-        let pkey = dev.rxe.pkeys.get(index).ok_or(EINVAL)?;
+        let pkey = dev.port(port_num)?.pkeys.get(index).ok_or(EINVAL)?;
         Ok(pkey.get())
     }
 
     fn add_gid(dev: &Device<Self>, attr: &GidAttr, _ctx: &MaySleep) -> Result {
-        dev.rxe.addresses.add(attr)
+        dev.port(attr.port_num())?.addresses.add(attr)
     }
 
     fn del_gid(dev: &Device<Self>, attr: &GidAttr, _ctx: &MaySleep) -> Result {
-        dev.rxe.addresses.remove(attr);
+        dev.port(attr.port_num())?.addresses.remove(attr);
         Ok(())
     }
 
@@ -284,7 +324,7 @@ impl Provider for Driver {
     }
 
     fn dealloc_driver(dev: &Device<Self>, ctx: &MaySleep) {
-        dev.link.close(ctx);
+        dev.close(ctx);
         dev.rxe.stop(ctx);
     }
 
@@ -295,35 +335,41 @@ impl Provider for Driver {
         change: &PortModify,
         _ctx: &MaySleep,
     ) -> Result {
-        check_port(port_num)?;
+        let port = dev.port(port_num)?;
         if !mask.without(PortModifyMask::RESET_QKEY_CNTR).is_empty() {
             return Err(EOPNOTSUPP);
         }
-        dev.rxe
-            .announce(change.set_port_cap_mask, change.clr_port_cap_mask);
+        port.announce(change.set_port_cap_mask, change.clr_port_cap_mask);
         if mask.contains(PortModifyMask::RESET_QKEY_CNTR) {
-            dev.rxe.reset_qkey_violations();
+            port.reset_qkey_violations();
         }
         Ok(())
     }
 
     fn enable_driver(dev: &Device<Self>, ctx: &MaySleep) -> Result {
-        let ndev = dev.netdev(PORT, ctx).ok_or(ENODEV)?;
-        // From here on the netdevice notifier finds the device. An unregistration before that was not notified.
-        if !ndev.is_registered() {
-            return Err(ENODEV);
-        }
-        if port::state_of(&ndev) == PortState::Active {
-            dev.dispatch_event(DeviceEvent::PortActive, PORT);
-        } else {
-            dev.rxe.counters.own().add(Counter::LinkDowned, 1);
-            dev.dispatch_event(DeviceEvent::PortErr, PORT);
+        for &port in dev.rxe.ports() {
+            let number = port.number();
+            let ndev = dev.netdev(number, ctx).ok_or(ENODEV)?;
+            // From here on the netdevice notifier finds the device. An unregistration before that was not notified.
+            if !ndev.is_registered() {
+                return Err(ENODEV);
+            }
+            if port::state_of(&ndev) == PortState::Active {
+                dev.dispatch_event(DeviceEvent::PortActive, number);
+            } else {
+                let counters = dev.rxe.port(port).counters.own();
+                counters.add(Counter::LinkDowned, 1);
+                dev.dispatch_event(DeviceEvent::PortErr, number);
+            }
         }
         Ok(())
     }
 
     fn process_mad(dev: &Device<Self>, info: &MadInfo, input: &Mad, output: &mut Mad) -> MadResult {
-        mad::process(&dev.rxe.counters, info.port_num, input, output)
+        match dev.port(info.port_num) {
+            Ok(port) => mad::process(&port.counters, input, output),
+            Err(_) => MadResult::empty(),
+        }
     }
 
     fn get_hw_stats(
@@ -333,8 +379,7 @@ impl Provider for Driver {
         _index: Option<usize>,
         _ctx: &MaySleep,
     ) -> Result<Option<usize>> {
-        check_port(port_num)?;
-        stats.set_all(dev.rxe.counters.own().values());
+        stats.set_all(dev.port(port_num)?.counters.own().values());
         Ok(None)
     }
 
@@ -515,14 +560,22 @@ impl Provider for Driver {
 
     fn attach_mcast(qp: &Qp<Self>, gid: Gid, _lid: u16, ctx: &MaySleep) -> Result {
         let dev = qp.base().device();
-        let ndev = dev.netdev(PORT, ctx).ok_or(ENODEV)?;
-        dev.rxe.groups.attach(gid, qp.data(), &ndev, ctx)
+        let port = qp.data().port();
+        let ndev = dev.netdev(port.number(), ctx).ok_or(ENODEV)?;
+        let groups = &dev.rxe.port(port).groups;
+        groups.attach(gid, qp.data(), &ndev, ctx)
     }
 
     fn detach_mcast(qp: &Qp<Self>, gid: Gid, _lid: u16, ctx: &MaySleep) -> Result {
         let dev = qp.base().device();
-        let ndev = dev.netdev(PORT, ctx);
-        dev.rxe.groups.detach(gid, qp.data(), ndev.as_deref(), ctx)
+        // The port may have changed since it was attached.
+        let detach = |port: &PortId| {
+            let ndev = dev.netdev(port.number(), ctx);
+            let groups = &dev.rxe.port(*port).groups;
+            groups.detach(gid, qp.data(), ndev.as_deref(), ctx)
+        };
+        let mut tried = dev.rxe.ports().iter().map(detach);
+        tried.find(Result::is_ok).ok_or(EINVAL)?
     }
 
     // Counters that queue pairs are bound to.
@@ -532,23 +585,25 @@ impl Provider for Driver {
         port_num: u32,
         ctx: &MaySleep,
     ) -> Result<NewCounter<Self::Counter>> {
-        check_port(port_num)?;
-        let (number, data) = dev.rxe.counters.add(ctx)?;
+        let counters = &dev.port(port_num)?.counters;
+        let (number, data) = counters.add(&dev.rxe.last_counter, ctx)?;
         Ok(NewCounter { number, data })
     }
 
     fn counter_dealloc(counter: &counter::Counter<Self>, _ctx: &MaySleep) {
         let counter = counter.base();
-        counter.device().rxe.counters.remove(counter.number());
+        let rxe = &counter.device().rxe;
+        for &port in rxe.ports() {
+            rxe.port(port).counters.remove(counter.number());
+        }
     }
 
     fn counter_bind_qp(counter: &counter::Counter<Self>, qp: &Qp<Self>, _ctx: &MaySleep) {
-        qp.data().count_for(counter.data().clone());
+        qp.data().count_for(Some(counter.data().clone()));
     }
 
     fn counter_unbind_qp(qp: &Qp<Self>, _ctx: &MaySleep) {
-        let dev = qp.base().device();
-        qp.data().count_for(dev.rxe.counters.own().clone());
+        qp.data().count_for(None);
     }
 
     fn counter_update_stats(

@@ -126,7 +126,10 @@ def programs() -> list[pathlib.Path]:
         in_root("make", "-s", f"-j{os.cpu_count()}", "-C", str(REPO / "tools/testing/selftests"), f"OUTPUT={target}",
                 f"MANUAL={OUT / 'manual'}", check=True)
     sources = (source for pattern in ("selftests/*/*.c", "bench/*.c") for source in (REPO / "tools/testing").glob(pattern))
-    return [target / source.stem for source in sorted(sources)] + [target / f"manual_{source.stem}" for source in examples]
+    names = [source.stem for source in examples]
+    # One of them is built a second time, for two ports.
+    names += [f"{name}_ports" for name in names if name == "apm"]
+    return [target / source.stem for source in sorted(sources)] + [target / f"manual_{name}" for name in names]
 
 
 def _copy_of_manual(target: pathlib.Path) -> list[pathlib.Path]:

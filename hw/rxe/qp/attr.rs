@@ -6,15 +6,16 @@
 //! they are applied.
 
 use crate::ah::Av;
-use crate::ids::{GSI_QKEY, PORT};
+use crate::ids::GSI_QKEY;
 use crate::limits;
 use crate::path::Alternate;
-use crate::pkeys::{Partition, Pkeys};
+use crate::pkeys::{Partition, PkeyIndex, Pkeys};
+use crate::port_id::PortId;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::{
     abi::qp::{MigState, QpAttrMask, QpCap},
-    provider::qp::QpAttrOut,
+    provider::{ah::AhAttr, qp::QpAttrOut},
 };
 use rdma::{Access, AhFields, Mtu, QpModify, QpState, QpType};
 use roce::migration::{Migration, Wanted};
@@ -46,7 +47,7 @@ const MAX_TIMEOUT: u8 = 31;
 struct AltPath {
     av: AhFields,
     pkey_index: u16,
-    port_num: u32,
+    port: PortId,
     timeout: u8,
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct Attr {
     en_sqd_async_notify: bool,
     access: Access,
     pkey_index: u16,
-    port_num: u32,
+    port: PortId,
     qkey: u32,
     av: AhFields,
     path_mtu: Option<Mtu>,
@@ -144,7 +145,6 @@ pub(crate) fn check(
 }
 
 fn check_values(modify: &QpModify<'_>, qp_type: QpType) -> Result {
-    require(modify.port_num.is_none_or(|port| port == PORT))?;
     require(modify.access.is_none_or(|access| {
         matches!(qp_type, QpType::Rc | QpType::Uc) && access.without(QP_ACCESS).is_empty()
     }))?;
@@ -152,7 +152,7 @@ fn check_values(modify: &QpModify<'_>, qp_type: QpType) -> Result {
         modify
             .alt_path
             .as_ref()
-            .is_none_or(|alt| alt.port_num == PORT && alt.timeout <= MAX_TIMEOUT),
+            .is_none_or(|alt| alt.timeout <= MAX_TIMEOUT),
     )?;
     let in_range = at_most(modify.timeout, MAX_TIMEOUT)
         && at_most(modify.min_rnr_timer, MAX_TIMEOUT)
@@ -163,7 +163,35 @@ fn check_values(modify: &QpModify<'_>, qp_type: QpType) -> Result {
     require(in_range)
 }
 
-/// Validates the P_Key indices.
+/// Validates the ports: the device has them, and each path is one of its port. `find` returns the port with a number.
+///
+/// # Errors
+///
+/// `EINVAL` for a port that there is not, and for a path of another port; also of a port alone, beside a path that stays.
+pub(crate) fn check_ports(
+    modify: &QpModify<'_>,
+    (own, has_path): (&Attr, bool),
+    find: impl Fn(u32) -> Option<PortId>,
+) -> Result {
+    let port = match modify.port_num {
+        Some(number) => find(number).ok_or(EINVAL)?,
+        None => own.port,
+    };
+    let is_of = |av: &AhAttr<'_>, port: PortId| {
+        let source = av.sgid_attr();
+        source.is_none_or(|source| source.port_num() == port.number())
+    };
+    match &modify.av {
+        Some(av) => require(is_of(av, port))?,
+        None => require(!has_path || port == own.port)?,
+    }
+    match &modify.alt_path {
+        Some(alt) => require(is_of(&alt.av, find(alt.port_num).ok_or(EINVAL)?)),
+        None => Ok(()),
+    }
+}
+
+/// Validates the P_Key indices. The tables of all ports have one length.
 ///
 /// # Errors
 ///
@@ -237,13 +265,13 @@ fn ack_timeout(code: u8) -> AckTimeout {
 }
 
 impl Attr {
-    /// The attributes of a QP in RESET.
-    pub(crate) fn new() -> Self {
+    /// The attributes of a QP in RESET, of a port until it is given another one.
+    pub(crate) fn new(port: PortId) -> Self {
         Self {
             en_sqd_async_notify: false,
             access: Access::empty(),
             pkey_index: 0,
-            port_num: PORT,
+            port,
             qkey: 0,
             av: AhFields::default(),
             path_mtu: None,
@@ -274,7 +302,7 @@ impl Attr {
         set(&mut self.en_sqd_async_notify, modify.en_sqd_async_notify);
         set(&mut self.access, modify.access);
         set(&mut self.pkey_index, modify.pkey_index);
-        set(&mut self.port_num, modify.port_num);
+        set(&mut self.port, modify.port_num.and_then(PortId::of));
         set(&mut self.qkey, modify.qkey);
         set(&mut self.av, modify.av.as_ref().map(|av| av.fields()));
         set(&mut self.path_mtu, modify.path_mtu.map(Some));
@@ -291,7 +319,7 @@ impl Attr {
             self.alt_path = Some(AltPath {
                 av: alt.av.fields(),
                 pkey_index: alt.pkey_index,
-                port_num: alt.port_num,
+                port: PortId::of(alt.port_num).unwrap_or(self.port),
                 timeout: alt.timeout,
             });
         }
@@ -304,7 +332,7 @@ impl Attr {
         };
         self.av = alt.av;
         self.pkey_index = alt.pkey_index;
-        self.port_num = alt.port_num;
+        self.port = alt.port;
         self.timeout = alt.timeout;
     }
 
@@ -321,8 +349,11 @@ impl Attr {
     /// The P_Keys of packets that the QP takes and sends.
     pub(crate) fn partition(&self, qp_type: QpType) -> Partition {
         match qp_type {
-            QpType::Gsi => Partition::Any,
-            _ => Partition::Entry(self.pkey_index),
+            QpType::Gsi => Partition::Any(self.port),
+            _ => Partition::Entry(PkeyIndex {
+                port: self.port,
+                index: self.pkey_index,
+            }),
         }
     }
 
@@ -396,14 +427,14 @@ impl Attr {
         out.set_qkey(self.qkey);
         out.set_dest_qp_num(self.dest_qp_num);
         out.set_access(self.access);
-        out.set_port(self.port_num, self.pkey_index);
+        out.set_port(self.port.number(), self.pkey_index);
         out.set_av(&self.av);
         out.set_rd_atomic(self.max_rd_atomic, self.max_dest_rd_atomic);
         out.set_min_rnr_timer(self.min_rnr_timer);
         out.set_retries(self.timeout, self.retry_cnt, self.rnr_retry);
         out.set_en_sqd_async_notify(self.en_sqd_async_notify);
         if let Some(alt) = &self.alt_path {
-            out.set_alt_path(&alt.av, alt.pkey_index, alt.port_num, alt.timeout);
+            out.set_alt_path(&alt.av, alt.pkey_index, alt.port.number(), alt.timeout);
         }
     }
 }

@@ -15,9 +15,10 @@ use crate::cq::Cq;
 use crate::device::Rxe;
 use crate::doorbell::Deferred;
 use crate::flight::Flight;
-use crate::ids::{PdId, PORT};
+use crate::ids::{place, PdId};
 use crate::limits;
 use crate::mw::BinderId;
+use crate::port_id::PortId;
 use crate::ring::{Consumer, Mappings, MmapInfo, UserCommand};
 use crate::srq::Srq;
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
@@ -150,6 +151,7 @@ struct Parts<'a> {
     /// The rings of user space, for its QPs.
     mappings: Option<&'a Arc<Mappings>>,
     qp_type: QpType,
+    home: PortId,
     service: Service,
     signal_all: bool,
     send_cq: Arc<Cq>,
@@ -172,7 +174,7 @@ impl Qp {
     /// # Errors
     ///
     /// `EOPNOTSUPP` for an unsupported type or flag, `EINVAL` for sizes beyond the limits, a missing CQ and a second
-    /// QP1, `ENOMEM`, `EFAULT`.
+    /// QP1 of a port, `ENOMEM`, `EFAULT`.
     pub(crate) fn create<P>(
         rxe: &Arc<Rxe<Self>>,
         base: &QpBase<P>,
@@ -190,9 +192,10 @@ impl Qp {
         if init.create_flags() != 0 {
             return Err(EOPNOTSUPP);
         }
-        if qp_type == QpType::Gsi && init.port_num() != PORT {
-            return Err(EINVAL);
-        }
+        let home = match qp_type {
+            QpType::Gsi => rxe.port_id(init.port_num()).ok_or(EINVAL)?,
+            _ => PortId::First,
+        };
         attr::check_cap(&init.cap(), init.srq().is_some())?;
         let mut parts = Parts {
             rxe,
@@ -200,6 +203,7 @@ impl Qp {
             events,
             mappings: user.map(|user| user.mappings),
             qp_type,
+            home,
             service,
             signal_all: init.sq_sig_all(),
             send_cq: init.send_cq().ok_or(EINVAL)?.data().clone(),
@@ -236,8 +240,9 @@ impl Qp {
         let table = &parts.rxe.qps;
         if parts.qp_type == QpType::Gsi {
             base.set_qp_num(GSI);
+            let place = place(GSI, parts.home);
             let qp = Self::build(base.id(), parts, queues)?;
-            let inserted = table.insert_at(GSI, qp.clone(), Gfp::kernel(sleep));
+            let inserted = table.insert_at(place, qp.clone(), Gfp::kernel(sleep));
             inserted.map_err(|error| if error == EBUSY { EINVAL } else { error })?;
             return Ok(qp);
         }
@@ -259,14 +264,15 @@ impl Qp {
         } = queues;
         let send_limits = *send.limits();
         let congestion = congestion::of(parts.service)?;
-        let counters = parts.rxe.counters.own().clone();
-        let engine = Engine::init(send, recv, congestion, counters);
+        let counters = parts.rxe.port(parts.home).counters.own().clone();
+        let engine = Engine::init((send, recv), congestion, counters, parts.home);
         let flight = Flight::new()?;
         // Memory first: passing the whole initializer to the allocating functions would copy it on each call.
         let qp = UniqueArc::new_uninit(GFP_KERNEL)?;
         let Ok(qp) = qp.pin_init_with(pin_init!(Self {
                 rxe: parts.rxe.clone(),
                 id,
+                home: parts.home,
                 qp_type: parts.qp_type,
                 service: parts.service,
                 pd: parts.pd,
@@ -292,7 +298,7 @@ impl Qp {
                 engine <- new_spinlock_bh!(engine, "rxe_qp::engine"),
                 posted_sends <- new_spinlock_irq!(posted_sends, "rxe_qp::posted_sends"),
                 posted_recvs <- new_spinlock_irq!(posted_recvs, "rxe_qp::posted_recvs"),
-                attr <- new_mutex!(Attr::new(), "rxe_qp::attr"),
+                attr <- new_mutex!(Attr::new(parts.home), "rxe_qp::attr"),
                 work <- new_work!("rxe_qp::work"),
                 faults <- Faults::new(),
                 fault_work <- new_work!("rxe_qp::fault_work"),

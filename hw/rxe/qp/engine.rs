@@ -14,6 +14,7 @@ use crate::check;
 use crate::counters::Counters;
 use crate::limits;
 use crate::packet::{Arrival, Incoming, Payload};
+use crate::port_id::PortId;
 use core::sync::atomic::Ordering;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -70,16 +71,16 @@ pub(super) fn more_slots(max_dest_rd_atomic: Option<u8>) -> Result<Option<Slots>
 impl Engine {
     /// Initialises an engine in RESET in place: it is too large for the stack.
     pub(super) fn init(
-        send: SendQueue,
-        recv: RecvQueue,
+        (send, recv): (SendQueue, RecvQueue),
         congestion: Option<KBox<Congestion>>,
         counters: Arc<Counters>,
+        port: PortId,
     ) -> impl Init<Self> {
         let shared = recv.is_shared();
         init!(Self {
             requester: Requester::new(),
             responder: Responder::new(shared, Slots::new()),
-            queues <- Queues::init(send, recv, congestion, counters),
+            queues <- Queues::init((send, recv), congestion, counters, port),
             taken: Taken::none(),
             held: None,
             dead: false,
@@ -122,7 +123,7 @@ impl Engine {
         next: Option<QpState>,
         attr: &Attr,
     ) {
-        let fixed = qp.fixed();
+        let fixed = qp.fixed(self.queues.partition.port());
         let stops = matches!(next, Some(QpState::Reset | QpState::Err));
         if qp.state() != was && !stops {
             // The engine has gone to an error state by itself since the validation.
@@ -171,7 +172,7 @@ impl Engine {
     /// Sets the P_Key of packets, which is that of the table's entry at any time.
     #[inline]
     fn set_pkey(&mut self, qp: &Qp) {
-        let pkey = qp.rxe.pkeys.sent_by(self.queues.partition);
+        let pkey = qp.rxe.pkey_of(self.queues.partition);
         self.requester.set_pkey(pkey);
         self.responder.set_pkey(pkey);
     }
@@ -234,11 +235,11 @@ impl Engine {
                 let Some(packet) = qp.backlog.next(&mut self.taken) else {
                     return (received, false);
                 };
-                if let (Some(size), Origin::Wire { vlan_id }) =
+                if let (Some(size), Origin::Wire(ingress)) =
                     (packet.skb.segment_size(), packet.origin)
                 {
                     let count =
-                        match Buffer::new(packet.skb, size, vlan_id, &mut self.queues.prefixes) {
+                        match Buffer::new(packet.skb, size, ingress, &mut self.queues.prefixes) {
                             Some(buffer) => self.receive_buffer(qp, buffer, 0, 0),
                             None => 1,
                         };
@@ -294,7 +295,7 @@ impl Engine {
         let bth = incoming.packet().bth();
         let addresses = incoming.addresses();
         if connected && !self.is_from_peer(qp, bth, addresses) {
-            check::ignore_notification(&qp.rxe, bth);
+            check::ignore_notification(&qp.rxe, bth, incoming.port());
             return Received::Done;
         }
         let arrival = Arrival::Packet(incoming);
@@ -451,7 +452,7 @@ impl Engine {
         };
         let bth = run.packet().bth();
         if !self.is_from_peer(qp, bth, buffer.addresses()) {
-            check::ignore_notification(&qp.rxe, bth);
+            check::ignore_notification(&qp.rxe, bth, buffer.port());
             return Received::Done;
         }
         self.take_run(qp, run, payload, arrival)

@@ -2,14 +2,16 @@
 
 //! Path migration of a connected queue pair: the driver's part of [`roce::migration`] (IBTA volume 1, 17.2.8).
 //!
-//! The alternate path is one of the same device, from another source GID, or to another address of the peer, or both. It is in
-//! [`Queues`] beside the path that packets take. The [attributes](Attr) that `query_qp` returns are behind a lock that sleeps, so they
+//! The alternate path is one of the same device, by its other port, from another source GID, or to another address of the peer. It is
+//! in [`Queues`] beside the path that packets take. The [attributes](Attr) that `query_qp` returns are behind a lock that sleeps, so they
 //! are [told](Queues::tell_migration) of a migration later, before they are read or modified.
 
 use super::attr::Attr;
 use super::types::{Engine, Qp, Queues};
 use crate::path::{AddressPair, Alternate, Path};
 use crate::pkeys::Partition;
+use crate::port_id::PortId;
+use kernel::sync::Arc;
 use rdma::abi::qp::MigState;
 use roce::migration::{Migration, Origin, PathAttr, PathState, Verdict, Wanted};
 use roce::opcode::Opcode;
@@ -38,15 +40,27 @@ impl Queues {
         }
     }
 
-    /// Sets the P_Key of the path.
-    pub(super) fn set_partition(&mut self, partition: Partition) {
+    /// Sets the port and the P_Key of the path.
+    pub(super) fn set_partition(&mut self, qp: &Qp, partition: Partition) {
+        let (before, port) = (self.partition.port(), partition.port());
         self.partition = partition;
+        if before != port {
+            self.count_for_port(qp, before, port);
+        }
         self.admitted = match (partition, &self.alternate) {
             (Partition::Entry(own), Some(other)) if !self.migration.has_migrated() => {
-                Partition::Either(own, other.pkey_index)
+                Partition::Either(own, other.pkey())
             }
             _ => partition,
         };
+    }
+
+    /// What was counted for a port is counted for another one. What is counted for a counter stays there.
+    #[cold]
+    fn count_for_port(&mut self, qp: &Qp, before: PortId, port: PortId) {
+        if Arc::ptr_eq(&self.counters, qp.rxe.port(before).counters.own()) {
+            self.counters = qp.rxe.port(port).counters.own().clone();
+        }
     }
 
     /// Packets take the alternate path from now on; tells the user. Returns what that changes for the requester.
@@ -55,27 +69,27 @@ impl Queues {
         let alternate = self.alternate.as_ref()?;
         let path = Path::new(alternate.av.clone(), qp.number(), alternate.dest_qpn);
         let ack_timeout = alternate.ack_timeout;
-        let partition = Partition::Entry(alternate.pkey_index);
+        let partition = Partition::Entry(alternate.pkey());
         self.set_path(Some(path));
-        self.set_partition(partition);
+        self.set_partition(qp, partition);
         self.took_alternate = true;
         qp.raise(QpEvent::PathMigrated);
         Some(PathAttr {
-            pkey: qp.rxe.pkeys.sent_by(partition),
+            pkey: qp.rxe.pkey_of(partition),
             ack_timeout,
         })
     }
 
     /// The paths that a packet may have come by: its addresses are theirs, and so is its P_Key.
     fn origin(&self, qp: &Qp, bth: &Bth, addresses: AddressPair) -> Origin {
-        let admits = |partition| qp.rxe.pkeys.admits(partition, bth.pkey);
+        let admits = |partition| qp.rxe.admits(partition, bth.pkey);
         Origin {
             primary: self
                 .path
                 .as_ref()
                 .is_some_and(|path| path.is_from_peer(addresses) && admits(self.partition)),
             alternate: self.alternate.as_ref().is_some_and(|path| {
-                path.is_from_peer(addresses) && admits(Partition::Entry(path.pkey_index))
+                path.is_from_peer(addresses) && admits(Partition::Entry(path.pkey()))
             }),
         }
     }

@@ -12,7 +12,8 @@ use crate::counters::Counters;
 use crate::icrc::Prefixes;
 use crate::packet::Arrival;
 use crate::path::Path;
-use crate::pkeys::Partition;
+use crate::pkeys::{Partition, PkeyIndex};
+use crate::port_id::PortId;
 use crate::segments::{self, Batch};
 use crate::tx;
 use kernel::prelude::*;
@@ -54,11 +55,12 @@ pub(crate) struct QpOps<'p> {
 impl Queues {
     /// Initialises queues without paths in place.
     pub(super) fn init(
-        send: SendQueue,
-        recv: RecvQueue,
+        (send, recv): (SendQueue, RecvQueue),
         congestion: Option<KBox<Congestion>>,
         counters: Arc<Counters>,
+        port: PortId,
     ) -> impl Init<Self> {
+        let entry = Partition::Entry(PkeyIndex { port, index: 0 });
         init!(Self {
             send,
             recv,
@@ -71,8 +73,8 @@ impl Queues {
             congestion,
             counters,
             access: Access::empty(),
-            partition: Partition::Entry(0),
-            admitted: Partition::Entry(0),
+            partition: entry,
+            admitted: entry,
             moved: None,
             batch: None,
             sent: 0,
@@ -166,8 +168,8 @@ impl QpOps<'_> {
         };
         if let Some(path) = path {
             let Qp { rxe, flight, .. } = self.qp;
-            packet.send(path, flight, counters, |qpn, skb| {
-                rxe.loop_back(qpn, skb, next);
+            packet.send(path, flight, counters, |port, qpn, skb| {
+                rxe.loop_back(port, qpn, skb, next);
             });
         }
     }

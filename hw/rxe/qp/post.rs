@@ -82,7 +82,7 @@ impl Qp {
                 return Err(ENOMEM);
             }
             inbox.push(|place, data| {
-                let kind = (self.qp_type, &self.rxe.pkeys);
+                let kind = (self.qp_type, &self.rxe.port(self.home).pkeys);
                 wqe::from_kernel(&wr, kind, &self.send_limits, place, data)
             })?;
             self.outstanding_sends.fetch_add(1, Ordering::AcqRel);

@@ -100,7 +100,8 @@ impl QpOps<'_> {
     /// Fills in the fields of a successful receive completion.
     fn describe(&self, wc: &mut Wc, completion: &RecvCompletion) {
         wc.byte_len = completion.byte_len;
-        wc.port_num = 1;
+        let port = self.queues.partition.port();
+        wc.port_num = port.number();
         wc.flags = WcFlags::GRH;
         wc.ex = match (completion.imm, completion.invalidated_rkey) {
             (Some(imm), _) => WcExtra::Imm(imm.to_be_bytes()),
@@ -121,7 +122,8 @@ impl QpOps<'_> {
         }
         if let (QpType::Gsi, Arrival::Packet(incoming)) = (self.qp.qp_type, arrival) {
             let pkey = incoming.packet().bth().pkey;
-            wc.pkey_index = self.qp.rxe.pkeys.index_of(pkey).unwrap_or(0);
+            let pkeys = &self.qp.rxe.port(port).pkeys;
+            wc.pkey_index = pkeys.index_of(pkey).unwrap_or(0);
         }
         wc.flags |= WcFlags::WITH_NETWORK_HDR_TYPE;
         wc.network_hdr_type = arrival.network_type();

@@ -13,6 +13,7 @@ use crate::ids::PdId;
 use crate::limits;
 use crate::mr::MrError;
 use crate::packet::Payload;
+use crate::port_id::PortId;
 use crate::source::Source;
 use crate::wqe::{self, Data, Local, SendWqe};
 use kernel::sync::{rcu, Arc};
@@ -280,7 +281,8 @@ impl<'p> SendOps for QpOps<'p> {
     #[inline]
     fn wr(&mut self, index: u32) -> Option<SendWr> {
         let qp = self.qp;
-        let find_ah = |number, request: &_| qp.find_ah(number, request);
+        let port = self.queues.partition.port();
+        let find_ah = |number, request: &_| qp.find_ah(number, request, port);
         let wqe = self.queues.send.look(index, &qp.posted_sends, find_ah);
         wqe.map(|wqe| wqe.wr)
     }
@@ -397,12 +399,19 @@ impl<'p> SendOps for QpOps<'p> {
 }
 
 impl Qp {
-    /// The address vector of an address handle of user space, or, for the number 0, of the request itself.
-    fn find_ah(&self, number: u32, request: &[u8; limits::SEND_WQE]) -> Option<Arc<Av>> {
-        match number {
+    /// The address vector of an address handle of user space, or, for the number 0, of the request itself. `None` for one of another
+    /// port than the queue pair's: `IB_DEVICE_UD_AV_PORT_ENFORCE`.
+    fn find_ah(
+        &self,
+        number: u32,
+        request: &[u8; limits::SEND_WQE],
+        port: PortId,
+    ) -> Option<Arc<Av>> {
+        let av = match number {
             0 => self.rxe.av(wqe::parse_av(request)),
             number => self.rxe.ahs.find(number, self.pd),
-        }
+        };
+        av.filter(|av| av.port() == port)
     }
 
     /// Invalidates a local or remote key.
@@ -437,7 +446,10 @@ impl Queues {
             Counter::SendErr => C::SendError,
             Counter::RdmaSend => C::RdmaSends,
             Counter::RdmaRecv => C::RdmaReceives,
-            Counter::QkeyViolation => return qp.rxe.count_qkey_violation(),
+            Counter::QkeyViolation => {
+                let port = qp.rxe.port(self.partition.port());
+                return port.count_qkey_violation();
+            }
         };
         self.counters.add(counter, 1);
     }

@@ -16,12 +16,13 @@ use crate::device::Rxe;
 use crate::doorbell::Deferred;
 use crate::flight::Flight;
 use crate::icrc::Prefixes;
-use crate::ids::PdId;
+use crate::ids::{place, PdId};
 use crate::mr::Region;
 use crate::mw::BinderId;
 use crate::packet::Incoming;
 use crate::path::{Alternate, Path};
 use crate::pkeys::Partition;
+use crate::port_id::PortId;
 use crate::segments::Batch;
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -45,6 +46,8 @@ use roce::state::{Service, State};
 pub(crate) struct Qp {
     pub(super) rxe: Arc<Rxe<Qp>>,
     pub(super) id: QpId,
+    /// The port of QP1; of others, the one that they have until they get another one.
+    pub(super) home: PortId,
     pub(super) qp_type: QpType,
     pub(super) service: Service,
     pub(super) pd: PdId,
@@ -106,6 +109,12 @@ impl Qp {
         self.id.number()
     }
 
+    /// The QP's place in the table of its device.
+    #[inline]
+    pub(super) fn place(&self) -> u32 {
+        place(self.number(), self.home)
+    }
+
     /// The current state.
     pub(crate) fn state(&self) -> QpState {
         QpState::try_from(self.state.load(Ordering::Acquire)).unwrap_or(QpState::Err)
@@ -161,12 +170,13 @@ impl Qp {
         self.cq_overrun.load(Ordering::Relaxed) && self.cq_overrun.swap(false, Ordering::Acquire)
     }
 
-    pub(super) fn fixed(&self) -> Fixed {
+    /// The properties of the QP on a port.
+    pub(super) fn fixed(&self, port: PortId) -> Fixed {
         Fixed {
             service: self.service,
             qpn: self.number(),
             signal_all: self.signal_all,
-            port_mtu: self.rxe.mtu(),
+            port_mtu: self.rxe.port(port).mtu(),
         }
     }
 }
@@ -224,7 +234,7 @@ pub(crate) struct Queues {
     pub(super) counters: Arc<Counters>,
     /// Access flags of the peer: `qp_access_flags`.
     pub(super) access: Access,
-    /// The P_Key of packets that the QP sends on its path.
+    /// The port, and the P_Key of packets that the QP sends on its path.
     pub(super) partition: Partition,
     /// The P_Keys of packets that the QP takes: those of both paths, if it may migrate.
     pub(super) admitted: Partition,

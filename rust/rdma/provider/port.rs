@@ -30,6 +30,15 @@ impl<P> Device<P> {
         Some(unsafe { ARef::from_raw(raw) })
     }
 
+    /// Clears the net device of a port, to which the core gives its reference up: it is being unregistered. May be called with the
+    /// RTNL held.
+    pub fn clear_netdev(&self, port_num: u32, _sleep: &MaySleep) {
+        // SAFETY: `self` is a valid device; null stands for no net device. It fails for an unknown port alone, which has none.
+        unsafe {
+            bindings::ib_device_set_netdev(self.as_raw(), core::ptr::null_mut(), port_num);
+        }
+    }
+
     /// The speed and the width of a port, as its net device reports them.
     ///
     /// The first is `enum ib_port_speed`, the second `enum ib_port_width`.

@@ -36,6 +36,8 @@ mod backlog;
 mod doorbell;
 #[path = "../../../../hw/rxe/wqe/inbox.rs"]
 mod inbox;
+#[path = "../../../../hw/rxe/port_id.rs"]
+mod port_id;
 mod qp;
 #[path = "../../../../hw/rxe/wqe/slots.rs"]
 mod slots;

@@ -10,6 +10,7 @@ mod wakeup;
 use crate::backlog::{Backlog, Next, Origin, Taken, Waiting};
 use crate::doorbell::{Deferred, Doorbell, Doorbells};
 use crate::net::skb::SkBuff;
+use crate::port_id::PortId;
 use crate::prelude::{PinInit, GFP_KERNEL_ACCOUNT};
 use crate::sync::{Arc, SpinLockBh, SpinLockBhGuard, SpinLockIrq};
 use crate::{Inbox, Slots};
@@ -114,7 +115,7 @@ impl Qp {
     pub(crate) fn packet(&self, from: u32, number: u32) -> Waiting {
         Waiting {
             skb: SkBuff::new(from, number, &self.alive),
-            origin: Origin::Own,
+            origin: Origin::Own(PortId::First),
         }
     }
 

@@ -29,7 +29,7 @@
 static struct ibv_context *context;
 static struct ibv_pd *pd;
 static union ibv_gid gid;
-static int gid_index;
+static int gid_index, port_number = 1;
 
 /* One end of a connection; its buffer is registered with all rights. */
 struct end {
@@ -116,7 +116,7 @@ static inline void end_destroy(struct end *end)
 
 static inline struct ibv_ah_attr address(void)
 {
-	struct ibv_ah_attr ah = { .is_global = 1, .port_num = 1 };
+	struct ibv_ah_attr ah = { .is_global = 1, .port_num = port_number };
 
 	ah.grh.dgid = gid;
 	ah.grh.sgid_index = gid_index;
@@ -130,7 +130,7 @@ static inline int step(enum ibv_qp_state to, const struct setup *setup, uint32_t
 	enum ibv_qp_type type = setup->type ? setup->type : IBV_QPT_RC;
 
 	*attr = (struct ibv_qp_attr){
-		.qp_state = to, .port_num = 1, .qkey = QKEY, .dest_qp_num = peer, .rq_psn = setup->psn, .sq_psn = setup->psn,
+		.qp_state = to, .port_num = port_number, .qkey = QKEY, .dest_qp_num = peer, .rq_psn = setup->psn, .sq_psn = setup->psn,
 		.path_mtu = setup->mtu ? setup->mtu : IBV_MTU_1024, .max_rd_atomic = 4, .max_dest_rd_atomic = 4,
 		.min_rnr_timer = setup->min_rnr_timer ? setup->min_rnr_timer : 1, .timeout = setup->timeout ? setup->timeout : 14, .retry_cnt = 3,
 		.rnr_retry = setup->rnr_retry_zero ? 0 : 7, .ah_attr = address(),

@@ -3,7 +3,7 @@
  * What verbs look like on the wire, between the devices of hosts A and B: the headers of each operation, timers, credits, the fields of
  * an address, and what a queue pair makes of packets that its peer did not send. Runs on A, watches vethA, forges packets on both.
  *
- *   verbs_wire headers|rules|pkeys|credits|migration DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B
+ *   verbs_wire headers|rules|pkeys|credits|migration|ports DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B
  */
 #define _GNU_SOURCE
 #include "verbs.h"
@@ -27,7 +27,7 @@ static struct side {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	union ibv_gid gid;
-	int gid_index, raw;
+	int gid_index, port, raw;
 	char *device;
 } A, B;
 static struct end a, b;
@@ -42,6 +42,7 @@ static void use(const struct side *side)
 	pd = side->pd;
 	gid = side->gid;
 	gid_index = side->gid_index;
+	port_number = side->port;
 }
 
 static struct side side_open(char *device, char *index, const char *netns)
@@ -52,7 +53,7 @@ static struct side side_open(char *device, char *index, const char *netns)
 
 	context = NULL;
 	open_device(3, argv);
-	side = (struct side){ context, pd, gid, gid_index, .device = device };
+	side = (struct side){ context, pd, gid, gid_index, 1, .device = device };
 	snprintf(path, sizeof(path), "/run/netns/%s", netns);
 	there = open(path, O_RDONLY);
 	if (there < 0 || setns(there, CLONE_NEWNET))
@@ -76,15 +77,17 @@ static void climb_to(struct end *end, const struct side *from, const struct side
 	use(from);
 }
 
-static void both(const struct setup *setup)
+static void both_of(const struct side *one, const struct side *other, const struct setup *setup)
 {
-	use(&A);
+	use(one);
 	end_init(&a, setup);
-	use(&B);
+	use(other);
 	end_init(&b, setup);
-	climb_to(&b, &B, &A, setup, a.qp->qp_num);
-	climb_to(&a, &A, &B, setup, b.qp->qp_num);
+	climb_to(&b, other, one, setup, a.qp->qp_num);
+	climb_to(&a, one, other, setup, b.qp->qp_num);
 }
+
+static void both(const struct setup *setup) { both_of(&A, &B, setup); }
 
 static void none(void)
 {
@@ -101,6 +104,15 @@ static int ask(enum ibv_wr_opcode opcode, uint32_t length, int flags)
 	wr.imm_data = htonl(0x12345678);
 	wr.send_flags |= flags;
 	return post(&a, &wr);
+}
+
+static int ports_of(const struct side *side)
+{
+	struct ibv_device_attr attr;
+
+	if (ibv_query_device(side->context, &attr))
+		die("query a device");
+	return attr.phys_port_cnt;
 }
 
 /* The wire
@@ -143,9 +155,11 @@ static uint32_t icrc_of(const uint8_t *ip, size_t length)
 
 static void watch_open(void)
 {
-	struct sockaddr_ll where = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = if_nametoindex("vethA") };
+	struct sockaddr_ll where = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL) };
 	int on = 1, room = 8 << 20;
 
+	/* With two ports, both are watched. */
+	where.sll_ifindex = ports_of(&A) == 1 ? if_nametoindex("vethA") : 0;
 	watch = socket(AF_PACKET, SOCK_DGRAM, htons(ETH_P_ALL));
 	if (watch < 0 || bind(watch, (struct sockaddr *)&where, sizeof(where)) || setsockopt(watch, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)))
 		die("watch vethA");
@@ -1421,7 +1435,7 @@ static const char *const path_states[] = { [IBV_MIG_MIGRATED] = "MIGRATED", [IBV
 static const struct setup quick = { .timeout = 8 };
 static const struct setup quick_uc = { .type = IBV_QPT_UC };
 
-/* An address as a GID, and where a device has it. */
+/* An address as a GID, and where a device has it: the port and the index. */
 static union ibv_gid gid_of(const char *address)
 {
 	union ibv_gid made = { .raw = { [10] = 0xff, [11] = 0xff } };
@@ -1430,17 +1444,26 @@ static union ibv_gid gid_of(const char *address)
 	return made;
 }
 
-static int gid_at(const struct side *side, const char *address)
+static int gid_at(const struct side *side, const char *address, int *port)
 {
 	union ibv_gid wanted = gid_of(address);
 	struct ibv_gid_entry entry;
 
-	for (int i = 0; i < 64; i++)
-		if (!ibv_query_gid_ex(side->context, 1, i, &entry, 0) && entry.gid_type == IBV_GID_TYPE_ROCE_V2 &&
-		    !memcmp(&entry.gid, &wanted, sizeof(wanted)))
-			return i;
+	for (*port = 1; *port <= ports_of(side); ++*port)
+		for (int i = 0; i < 16; i++)
+			if (!ibv_query_gid_ex(side->context, *port, i, &entry, 0) && entry.gid_type == IBV_GID_TYPE_ROCE_V2 &&
+			    !memcmp(&entry.gid, &wanted, sizeof(wanted)))
+				return i;
 	die("a GID of the alternate path");
 	return -1;
+}
+
+/* Whether a path is from an address of a device. */
+static bool is_from(const struct ibv_ah_attr *path, const struct side *side, const char *address)
+{
+	int port, index = gid_at(side, address, &port);
+
+	return path->port_num == port && path->grh.sgid_index == index;
 }
 
 static struct ibv_qp_attr queried(struct end *end)
@@ -1465,10 +1488,12 @@ static int want(struct end *end, enum ibv_mig_state state)
 /* The alternate path between two addresses. */
 static struct ibv_qp_attr alternate(const struct side *side, const char *from, const char *to)
 {
-	struct ibv_qp_attr attr = { .alt_port_num = 1, .alt_timeout = 14, .path_mig_state = IBV_MIG_REARM };
+	struct ibv_qp_attr attr = { .alt_timeout = 14, .path_mig_state = IBV_MIG_REARM };
+	int port, index = gid_at(side, from, &port);
 
+	attr.alt_port_num = port;
 	attr.alt_ah_attr = (struct ibv_ah_attr){
-		.is_global = 1, .port_num = 1, .grh = { .dgid = gid_of(to), .sgid_index = gid_at(side, from), .hop_limit = 64 },
+		.is_global = 1, .port_num = port, .grh = { .dgid = gid_of(to), .sgid_index = index, .hop_limit = 64 },
 	};
 	return attr;
 }
@@ -1500,14 +1525,16 @@ static bool tells(const struct side *side, enum ibv_event_type event, int ms)
 }
 
 /* Both ends have loaded the alternate path and are armed. */
-static void armed(const struct setup *setup)
+static void armed_of(const struct side *one, const struct side *other, const struct setup *setup, const char *from, const char *to)
 {
-	both(setup);
-	rearm(&a, &A, ALTERNATE_A, ALTERNATE_B);
-	rearm(&b, &B, ALTERNATE_B, ALTERNATE_A);
+	both_of(one, other, setup);
+	rearm(&a, one, from, to);
+	rearm(&b, other, to, from);
 	if (!messages(8) || !is_in(&a, IBV_MIG_ARMED) || !is_in(&b, IBV_MIG_ARMED))
 		die("arm a connection");
 }
+
+static void armed(const struct setup *setup) { armed_of(&A, &B, setup, ALTERNATE_A, ALTERNATE_B); }
 
 /* What modify_qp takes and refuses, and what query_qp says. */
 static void path_attributes(void)
@@ -1525,7 +1552,7 @@ static void path_attributes(void)
 	for (int i = 0; i < 5; i++) {
 		attr = alternate(&A, ALTERNATE_A, ALTERNATE_B);
 		if (i == 0)
-			attr.alt_port_num = attr.alt_ah_attr.port_num = 2;
+			attr.alt_port_num = attr.alt_ah_attr.port_num = ports_of(&A) + 1;
 		else if (i == 1)
 			attr.alt_timeout = 32;
 		else if (i == 2)
@@ -1544,7 +1571,7 @@ static void path_attributes(void)
 	errors[0] = ibv_modify_qp(a.qp, &attr, IBV_QP_ALT_PATH);
 	now = queried(&a);
 	verdict("an alternate path is loaded, and can be queried", !errors[0] && now.path_mig_state == IBV_MIG_MIGRATED && now.alt_timeout == 14 &&
-		now.alt_port_num == 1 && now.alt_ah_attr.grh.sgid_index == attr.alt_ah_attr.grh.sgid_index &&
+		now.alt_port_num == attr.alt_port_num && now.alt_ah_attr.grh.sgid_index == attr.alt_ah_attr.grh.sgid_index &&
 		!memcmp(&now.alt_ah_attr.grh.dgid, &attr.alt_ah_attr.grh.dgid, 16) && now.ah_attr.grh.sgid_index == A.gid_index, false, "not as set");
 	errors[0] = want(&a, IBV_MIG_REARM);
 	errors[1] = want(&a, IBV_MIG_MIGRATED);
@@ -1623,21 +1650,26 @@ static void manual(const struct setup *setup, const char *type)
 	verdict(name, count >= 1 && set == count, false, why);
 	now = queried(&b);
 	snprintf(name, sizeof(name), "%s: the alternate path is the primary one", type);
-	verdict(name, now.ah_attr.grh.sgid_index == gid_at(&B, ALTERNATE_B) && (setup->type == IBV_QPT_UC || now.timeout == 14), false, "it is not");
+	verdict(name, is_from(&now.ah_attr, &B, ALTERNATE_B) && now.port_num == now.ah_attr.port_num && (setup->type == IBV_QPT_UC || now.timeout == 14),
+		false, "it is not");
 	none();
 }
 
 /* Back to the first path, which is loaded as the alternate one. */
 static void back(void)
 {
+	struct ibv_qp_attr now;
+	bool good;
+
 	armed(&quick);
 	if (want(&a, IBV_MIG_MIGRATED) || !messages(8))
 		die("migrate");
 	rearm(&a, &A, "10.0.0.1", "10.0.0.2");
 	rearm(&b, &B, "10.0.0.2", "10.0.0.1");
 	verdict("both ends are armed again", messages(8) && is_in(&a, IBV_MIG_ARMED) && is_in(&b, IBV_MIG_ARMED), false, "they are not");
-	verdict("and migrate back", !want(&b, IBV_MIG_MIGRATED) && message(&b, &a, 8) && messages(8) &&
-		queried(&a).ah_attr.grh.sgid_index == A.gid_index, false, "they do not");
+	good = !want(&b, IBV_MIG_MIGRATED) && message(&b, &a, 8) && messages(8);
+	now = queried(&a);
+	verdict("and migrate back", good && is_from(&now.ah_attr, &A, "10.0.0.1"), false, "they do not");
 	none();
 	while (tells(&A, IBV_EVENT_PATH_MIG, 0) || tells(&B, IBV_EVENT_PATH_MIG, 0))
 		;
@@ -1773,10 +1805,283 @@ static void migration(void)
 	on_one_device();
 }
 
+/* Two ports: the second ones have the alternate addresses, on the devices vethA2 and vethB2
+ * ---------------------------------------------------------------------------------------------------------------------- */
+
+static struct side A2, B2;
+
+static struct side at_address(const struct side *side, const char *address)
+{
+	struct side other = *side;
+
+	other.gid = gid_of(address);
+	other.gid_index = gid_at(side, address, &other.port);
+	return other;
+}
+
+static long sent_by(int port)
+{
+	char command[100], text[4096] = "", *at;
+	FILE *said;
+
+	snprintf(command, sizeof(command), "rdma statistic show link %s/%d", A.device, port);
+	said = popen(command, "r");
+	if (!said || !fread(text, 1, sizeof(text) - 1, said) || !(at = strstr(text, "sent_pkts ")))
+		die("read a counter");
+	pclose(said);
+	return atol(at + strlen("sent_pkts "));
+}
+
+/* An event of a port, among others. */
+static bool port_tells(const struct side *side, enum ibv_event_type wanted, int port, int ms)
+{
+	struct pollfd fd = { .fd = side->context->async_fd, .events = POLLIN };
+	long until = now_ms() + ms;
+	bool found = false;
+
+	while (!found && now_ms() < until) {
+		struct ibv_async_event event;
+
+		if (poll(&fd, 1, until - now_ms()) != 1 || ibv_get_async_event(side->context, &event))
+			break;
+		found = event.event_type == wanted && event.element.port_num == port;
+		ibv_ack_async_event(&event);
+	}
+	return found;
+}
+
+static enum ibv_port_state state_of(const struct side *side, int port)
+{
+	struct ibv_port_attr attr;
+
+	if (ibv_query_port(side->context, port, &attr))
+		die("query a port");
+	return attr.state;
+}
+
+static void run(const char *command)
+{
+	if (system(command))
+		die(command);
+}
+
+/* A forged packet leaves by a network device. */
+static void forge_by(const char *netdev, const char *source, const char *target, uint8_t opcode, uint32_t psn, const void *body, size_t length)
+{
+	if (setsockopt(A.raw, SOL_SOCKET, SO_BINDTODEVICE, netdev, strlen(netdev) + 1))
+		die("bind to a network device");
+	forge(&A, source, target, opcode, b.qp->qp_num, psn, body, length);
+	if (setsockopt(A.raw, SOL_SOCKET, SO_BINDTODEVICE, "", 1))
+		die("bind to none");
+}
+
+static void second_port(void)
+{
+	long first = sent_by(1), second = sent_by(2);
+	bool taken;
+
+	both_of(&A2, &B2, &quick);
+	verdict("a connection of the second ports: messages both ways", messages(8) && messages(60000), false, "they do not go on");
+	verdict("it is the second port's", queried(&a).port_num == 2 && queried(&a).ah_attr.port_num == 2, false, "it is not");
+	verdict("which its packets are counted for", sent_by(2) >= second + 60 && sent_by(1) == first, false, "they are not");
+	none();
+	both_of(&A2, &B2, &quick);
+	post_receive(&b, 1, 0, 64);
+	forge_by("vethA", ALTERNATE_A, ALTERNATE_B, 0x04, 0, "by another port", 16);
+	taken = (int)wait_wc(&b, 200).status != -1;
+	forge_by("vethA2", ALTERNATE_A, ALTERNATE_B, 0x04, 0, "by its own port", 16);
+	verdict("it takes packets of its own port alone", !taken && !wait_wc(&b, 2000).status && !strcmp(b.buffer, "by its own port"), false,
+		taken ? "of another one, too" : "of none");
+	none();
+}
+
+static int send_datagram(const struct side *from, const struct side *to)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = request(&a, &b, IBV_WR_SEND, &sge);
+	struct ibv_ah_attr attr;
+	int status;
+
+	use(from);
+	gid = to->gid;
+	attr = address();
+	sge.length = 100;
+	wr.wr.ud.ah = ibv_create_ah(A.pd, &attr);
+	wr.wr.ud.remote_qpn = b.qp->qp_num;
+	wr.wr.ud.remote_qkey = QKEY;
+	if (!wr.wr.ud.ah || post(&a, &wr))
+		die("datagram");
+	status = wait_wc(&a, 3000).status;
+	ibv_destroy_ah(wr.wr.ud.ah);
+	return status;
+}
+
+static void second_port_datagrams(void)
+{
+	static const struct setup ud = { .type = IBV_QPT_UD };
+	uint8_t body[8 + 16] = { QKEY >> 24, QKEY >> 16 & 0xff, QKEY >> 8 & 0xff, QKEY & 0xff, 0, 0, 0, 99 };
+	bool taken;
+
+	both_of(&A2, &B2, &ud);
+	for (int i = 0; i < 4; i++)
+		post_receive(&b, i, 0, 4096);
+	verdict("datagrams of the second ports", !send_datagram(&A2, &B2) && !wait_wc(&b, 3000).status, false, "do not arrive");
+	verdict("an address handle of another port is refused", send_datagram(&A, &B) == IBV_WC_LOC_QP_OP_ERR, false, "it is not");
+	forge_by("vethA", ALTERNATE_A, ALTERNATE_B, 0x64, 0, body, sizeof(body));
+	taken = (int)wait_wc(&b, 200).status != -1;
+	forge_by("vethA2", ALTERNATE_A, ALTERNATE_B, 0x64, 0, body, sizeof(body));
+	verdict("and packets of its own port alone are taken", !taken && !wait_wc(&b, 2000).status, false, taken ? "of another one, too" : "of none");
+	none();
+}
+
+/* Whether a network device of A listens for an Ethernet address. */
+static bool listens(const char *netdev, const char *mac)
+{
+	char line[200], name[32], address[64];
+	FILE *file = fopen("/proc/net/dev_mcast", "r");
+	bool found = false;
+
+	while (file && fgets(line, sizeof(line), file))
+		found |= sscanf(line, "%*d %31s %*d %*d %63s", name, address) == 2 && !strcmp(name, netdev) && !strcmp(address, mac);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static void second_port_group(void)
+{
+	static const struct setup ud = { .type = IBV_QPT_UD };
+	union ibv_gid group = gid_of("239.1.2.77");
+	bool joined, left;
+
+	both_of(&A2, &B2, &ud);
+	joined = !ibv_attach_mcast(a.qp, &group, 0) && listens("vethA2", "01005e01024d") && !listens("vethA", "01005e01024d");
+	left = !ibv_detach_mcast(a.qp, &group, 0) && !listens("vethA2", "01005e01024d");
+	verdict("a multicast group of the second port is its net device's", joined && left, false, joined ? "it is not left" : "it is another's");
+	none();
+}
+
+/* A connection that its program moves to other ports while its send queue is drained. */
+static int to_port(struct end *end, const struct side *from, const struct side *to, int port, int mask)
+{
+	struct ibv_qp_attr attr = { .port_num = port };
+
+	use(from);
+	gid = to->gid;
+	attr.ah_attr = address();
+	use(from);
+	return ibv_modify_qp(end->qp, &attr, mask);
+}
+
+static void moved_while_drained(void)
+{
+	int errors[3];
+	bool good;
+
+	both(&quick);
+	good = messages(8) && !move(a.qp, IBV_QPS_SQD) && !move(b.qp, IBV_QPS_SQD);
+	errors[0] = to_port(&a, &A2, &B2, 3, IBV_QP_AV | IBV_QP_PORT);
+	errors[1] = to_port(&a, &A2, &B2, 1, IBV_QP_AV | IBV_QP_PORT);
+	errors[2] = to_port(&a, &A2, &B2, 2, IBV_QP_PORT);
+	verdict("SQD: a path of another port than the queue pair's is EINVAL",
+		errors[0] == EINVAL && errors[1] == EINVAL && errors[2] == EINVAL && queried(&a).port_num == 1, false, "it is not");
+	good &= !to_port(&a, &A2, &B2, 2, IBV_QP_AV | IBV_QP_PORT) && !to_port(&b, &B2, &A2, 2, IBV_QP_AV);
+	good &= !move(a.qp, IBV_QPS_RTS) && !move(b.qp, IBV_QPS_RTS);
+	forget();
+	verdict("SQD: a connection changes its ports", good && messages(8) && messages(60000) && queried(&a).port_num == 2 && queried(&b).port_num == 2,
+		false, "it does not");
+	none();
+}
+
+/* The second entry of the second ports' P_Key tables is 0x8005. */
+static void alternate_attributes(void)
+{
+	struct ibv_qp_attr to_b, to_a, loaded, taken;
+	int count = 0, right = 0;
+	struct packet p;
+	uint32_t from;
+	char why[80];
+
+	both(&quick);
+	to_b = alternate(&A, ALTERNATE_A, ALTERNATE_B);
+	to_a = alternate(&B, ALTERNATE_B, ALTERNATE_A);
+	to_a.alt_pkey_index = to_b.alt_pkey_index = 1;
+	if (ibv_modify_qp(a.qp, &to_b, APM) || ibv_modify_qp(b.qp, &to_a, APM) || !messages(8))
+		die("load an alternate path");
+	loaded = queried(&a);
+	verdict("an alternate path has a port, a P_Key and a timeout", loaded.alt_port_num == 2 && loaded.alt_pkey_index == 1 && loaded.alt_timeout == 14 &&
+		loaded.port_num == 1 && loaded.pkey_index == 0 && loaded.timeout == 8, false, "not as set");
+	forget();
+	if (want(&a, IBV_MIG_MIGRATED) || !messages(8))
+		die("migrate");
+	taken = queried(&a);
+	inet_pton(AF_INET, ALTERNATE_A, &from);
+	usleep(20000);
+	while (next_packet(&p)) {
+		count += p.source == ntohl(from);
+		right += p.source == ntohl(from) && p.pkey == 0x8005;
+	}
+	snprintf(why, sizeof(why), "port %d, P_Key %d, in %d of %d packets", taken.port_num, taken.pkey_index, right, count);
+	verdict("after a migration they are the path's", taken.port_num == 2 && taken.pkey_index == 1 && taken.timeout == 14 && count && right == count,
+		false, why);
+	none();
+	while (tells(&A, IBV_EVENT_PATH_MIG, 0) || tells(&B, IBV_EVENT_PATH_MIG, 0))
+		;
+}
+
+/* The cable of the first ports is pulled out. */
+static void carrier_lost(void)
+{
+	armed(&quick);
+	while (wait_event(0) != -1)
+		;
+	run("ip netns exec B ip link set vethB down");
+	verdict("without a carrier the first port tells that it is down", port_tells(&A, IBV_EVENT_PORT_ERR, 1, 5000) &&
+		state_of(&A, 1) == IBV_PORT_DOWN && state_of(&A, 2) == IBV_PORT_ACTIVE, false, "it does not");
+	verdict("messages go on by the second ports", messages(60000), false, "they do not");
+	verdict("both ends say so", tells(&A, IBV_EVENT_PATH_MIG, 1000) && tells(&B, IBV_EVENT_PATH_MIG, 1000) &&
+		queried(&a).port_num == 2 && queried(&b).port_num == 2, false, "they do not");
+	run("ip netns exec B ip link set vethB up");
+	verdict("the first port tells that it is up again", port_tells(&A, IBV_EVENT_PORT_ACTIVE, 1, 5000), false, "it does not");
+	none();
+}
+
+/* The network device of the second port goes, with the other end of its cable. */
+static void unplugged(void)
+{
+	struct ibv_port_attr attr = {};
+
+	armed_of(&A2, &B2, &quick, "10.0.0.1", "10.0.0.2");
+	run("ip netns exec A ip link del vethA2");
+	verdict("without its network device the second port tells that it is down", port_tells(&A, IBV_EVENT_PORT_ERR, 2, 5000) &&
+		!ibv_query_port(A.context, 2, &attr) && attr.state == IBV_PORT_DOWN && state_of(&B, 2) == IBV_PORT_DOWN &&
+		state_of(&A, 1) == IBV_PORT_ACTIVE, false, "it does not");
+	verdict("messages go on by the first ports", messages(60000) && queried(&a).port_num == 1 && tells(&B, IBV_EVENT_PATH_MIG, 1000), false,
+		"they do not");
+	none();
+	use(&A2);
+	end_init(&a, &quick);
+	verdict("a connection over it is made no more", climb(a.qp, IBV_QPS_RTS, &quick, 1), false, "it is");
+	end_destroy(&a);
+}
+
+static void two_ports(void)
+{
+	A2 = at_address(&A, ALTERNATE_A);
+	B2 = at_address(&B, ALTERNATE_B);
+	second_port();
+	second_port_datagrams();
+	second_port_group();
+	moved_while_drained();
+	alternate_attributes();
+	carrier_lost();
+	unplugged();
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 6)
-		die("usage: headers|rules|pkeys|credits|migration DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B [HUNDREDTHS]");
+		die("usage: headers|rules|pkeys|credits|migration|ports DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B [HUNDREDTHS]");
 	A = side_open(argv[2], argv[3], "A");
 	B = side_open(argv[4], argv[5], "B");
 	watch_open();
@@ -1790,6 +2095,8 @@ int main(int argc, char **argv)
 		credits(argc > 6);
 	else if (!strcmp(argv[1], "migration"))
 		migration();
+	else if (!strcmp(argv[1], "ports"))
+		two_ports();
 	else
 		rules(argc > 6 ? atoi(argv[6]) : 270);
 	return all_done();

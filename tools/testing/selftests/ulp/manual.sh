@@ -45,12 +45,26 @@ shared_queue() {
 		[ "$(sed -n 's/.*recv count.*qp_num: //p' /run/manual.server | sort -u | wc -l)" = 4 ] &&
 		! grep -q 'returned\|work completion' /run/manual.server /run/manual.client
 }
-# Its client asks to migrate after the third message each way. There is one port, so the alternate path has the addresses of the first.
-path_migration() {
+# Its client asks to migrate after the third message each way. With one port the alternate path has the addresses of the first.
+path_migration() { # program
 	ready() { grep -q 'rdma_get_request' /run/manual.server && sleep 0.5; }
-	pair "$here/manual_apm" -s -c 6 -- "$here/manual_apm" -a "$(addr A)" -c 6 -m 2 &&
+	pair "$1" -s -c 6 -- "$1" -a "$(addr A)" -c 6 -m 2 &&
 		said server 'recv: 6' && said client 'recv: 6' && said server 'QP path migrated' && said client 'QP path migrated' &&
 		! grep -q 'returned\|migration error' /run/manual.server /run/manual.client
+}
+# Two ports, the other one of which it finds: its path there is the same but for the port, so both ports have the same addresses. The
+# program is as it is printed, but that it gives the port in the path, too, which any kernel asks for.
+two_ports() {
+	link_down A && link_down B && ip link add vethA2 netns A type veth peer name vethB2 netns B || return
+	for host in A B; do
+		on $host ip link set "veth${host}2" mtu 4200 up && on $host ip addr add "$(addr $host)/24" dev "veth${host}2" &&
+			on $host bash -c 'for file in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $file; done' &&
+			on $host rdma link add "$(dev $host)" type rxe_port netdev "veth${host}2" && link_up $host || return
+		retry 10 on $host grep -q 0a00:000 "/sys/class/infiniband/$(dev $host)/ports/2/gids/$(gid_index $host)" || return
+	done
+}
+by_other_port() {
+	path_migration "$here/manual_apm_ports" && said server 'alt path - local port: 2' && said client 'alt path - local port: 2'
 }
 
 hosts_up || exit
@@ -58,7 +72,9 @@ check "a connection: send, read, write" connection
 check "multicast: three messages" multicast
 check "a shared receive queue: 100 messages of four queue pairs" shared_queue
 if our_driver && is_ours ib_core; then
-	check "path migration: six messages each way, and a migration" path_migration
+	check "path migration: six messages each way, and a migration" path_migration "$here/manual_apm"
+	check "two ports on each host" two_ports
+	check "path migration: to the other port" by_other_port
 else
 	skip "path migration" "stock takes no alternate path on RoCE"
 fi
