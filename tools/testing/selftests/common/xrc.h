@@ -16,6 +16,10 @@ struct xrc_ring { struct rxe_queue_buf *queue; size_t size; };
 struct xrc_qp { uint32_t handle, number; struct xrc_ring sends; int fd; };
 struct xrc_srq { uint32_t handle, number; struct xrc_ring recvs; int fd; };
 
+/* Where the library counts the events of what it has not made: an event has the address that a command has named. */
+static struct ibv_qp xrc_qp_events;
+static struct ibv_srq xrc_srq_events;
+
 static inline struct xrc_ring xrc_map(int fd, const struct mminfo *info)
 {
 	struct xrc_ring ring = { mmap(NULL, info->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, info->offset), info->size };
@@ -60,7 +64,8 @@ static inline int xrc_close(int cmd_fd, uint32_t domain)
 static inline int xrc_create_srq(struct ibv_pd *of, struct ibv_cq *cq, uint32_t domain, uint32_t max_wr, struct xrc_srq *srq)
 {
 	struct ib_uverbs_create_xsrq request = {
-		.srq_type = IBV_SRQT_XRC, .pd_handle = of->handle, .cq_handle = cq->handle, .xrcd_handle = domain, .max_wr = max_wr, .max_sge = 1,
+		.user_handle = (uintptr_t)&xrc_srq_events, .srq_type = IBV_SRQT_XRC, .pd_handle = of->handle, .cq_handle = cq->handle,
+		.xrcd_handle = domain, .max_wr = max_wr, .max_sge = 1,
 	};
 	struct { struct ib_uverbs_create_srq_resp core; struct rxe_create_srq_resp driver; } made = { 0 };
 	int fd = of->context->cmd_fd, error = raw_write(fd, IB_USER_VERBS_CMD_CREATE_XSRQ, &request, sizeof(request), &made, sizeof(made));
@@ -95,7 +100,8 @@ static inline void xrc_post_recv(const struct xrc_srq *srq, uint64_t id, const v
 static inline int xrc_create_qp(int fd, uint8_t type, uint32_t domain_or_pd, uint32_t cq, struct xrc_qp *qp)
 {
 	struct ib_uverbs_create_qp request = {
-		.pd_handle = domain_or_pd, .send_cq_handle = cq, .max_send_wr = 64, .max_send_sge = 1, .qp_type = type,
+		.user_handle = (uintptr_t)&xrc_qp_events, .pd_handle = domain_or_pd, .send_cq_handle = cq, .max_send_wr = 64, .max_send_sge = 1,
+		.qp_type = type,
 	};
 	struct { struct ib_uverbs_create_qp_resp core; struct rxe_create_qp_resp driver; } made = { 0 };
 	int error = raw_write(fd, IB_USER_VERBS_CMD_CREATE_QP, &request, sizeof(request), &made, sizeof(made));
@@ -110,7 +116,7 @@ static inline int xrc_create_qp(int fd, uint8_t type, uint32_t domain_or_pd, uin
 
 static inline int xrc_open_qp(int fd, uint32_t domain, uint32_t number, struct xrc_qp *qp)
 {
-	struct ib_uverbs_open_qp request = { .pd_handle = domain, .qpn = number, .qp_type = XRC_TGT };
+	struct ib_uverbs_open_qp request = { .user_handle = (uintptr_t)&xrc_qp_events, .pd_handle = domain, .qpn = number, .qp_type = XRC_TGT };
 	struct ib_uverbs_create_qp_resp opened = { 0 };
 	int error = raw_write(fd, IB_USER_VERBS_CMD_OPEN_QP, &request, sizeof(request), &opened, sizeof(opened));
 
