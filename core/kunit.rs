@@ -87,6 +87,7 @@ impl Log {
 impl ProviderData for Driver {
     type Ucontext = ();
     type Pd = ();
+    type Xrcd = ();
     type Ah = ();
     type Cq = Arc<Log>;
     type Qp = ();

@@ -49,6 +49,7 @@ fn check(port: u32, index: u32) -> Result {
 impl ProviderData for Driver {
     type Ucontext = ();
     type Pd = ();
+    type Xrcd = ();
     type Ah = ();
     type Cq = ();
     type Qp = ();

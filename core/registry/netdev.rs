@@ -120,6 +120,7 @@ mod tests {
     impl ProviderData for Other {
         type Ucontext = ();
         type Pd = ();
+        type Xrcd = ();
         type Ah = ();
         type Cq = ();
         type Qp = ();

@@ -142,10 +142,10 @@ fn has_address_for<Q: Send + Sync>(
     partition.port() == port && (group || (!is_for_many(incoming.destination()) && own()))
 }
 
-/// Whether a packet is of a service.
+/// Whether a packet is one for a queue pair of a service.
 #[inline]
 fn is_of(service: Service, bth: &Bth) -> bool {
-    bth.opcode.service() == service.into()
+    service.takes(bth.opcode)
 }
 
 /// Whether a packet is a congestion notification for a connected QP. Others are ignored, and counted.

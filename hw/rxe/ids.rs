@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Identifiers: protection domains, places of queue pairs, the Q_Key of QP1, the UDP port (IBTA volume 1, sections 9.2
+//! Identifiers: protection domains, XRC domains, places of queue pairs, the Q_Key of QP1, the UDP port (IBTA volume 1, sections 9.2
 //! and 10.9; annex A17).
 
 use core::net::IpAddr;
@@ -51,6 +51,18 @@ impl PdId {
         Self(raw)
     }
 
+    /// A new ID.
+    pub(crate) fn new() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
+    }
+}
+
+/// Identifies an XRC domain. IDs are never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct XrcdId(u64);
+
+impl XrcdId {
     /// A new ID.
     pub(crate) fn new() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);

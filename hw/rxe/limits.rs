@@ -129,6 +129,7 @@ pub(crate) fn describe(attr: &mut DeviceAttr) {
         | cap::IB_DEVICE_RC_RNR_NAK_GEN
         | cap::IB_DEVICE_SRQ_RESIZE
         | cap::IB_DEVICE_MEM_MGT_EXTENSIONS
+        | cap::IB_DEVICE_XRC
         | cap::IB_DEVICE_MEM_WINDOW
         | cap::IB_DEVICE_MEM_WINDOW_TYPE_2B) as u64;
     attr.device_cap_flags |= (cap::IB_DEVICE_ATOMIC_WRITE
@@ -180,4 +181,5 @@ fn describe_odp(attr: &mut DeviceAttr) {
         | cap::IB_ODP_SUPPORT_ATOMIC
         | cap::IB_ODP_SUPPORT_FLUSH
         | cap::IB_ODP_SUPPORT_ATOMIC_WRITE;
+    services.xrc_odp_caps = services.rc_odp_caps;
 }

@@ -23,7 +23,6 @@ use roce::congestion::Ecn;
 use roce::icrc::{self, Prefix};
 use roce::run::PacketRun;
 use roce::timer::AckTimeout;
-use roce::wire::Bth;
 
 /// The first source port (annex A17 of IBTA volume 1 does not define it; as the kernel's
 /// `IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`).
@@ -222,11 +221,10 @@ impl Path {
             IpAddr::V4(_) => icrc::IPV4_LEN,
             IpAddr::V6(_) => icrc::IPV6_LEN,
         };
-        let more = (ip + size_of::<UdpHeader>() + Bth::LEN + icrc::LEN) as u64;
         let packet = run.packet();
-        let extra = packet
-            .udp_payload_len()
-            .saturating_sub(Bth::LEN + icrc::LEN);
+        let base = packet.bth().opcode.base_len() + icrc::LEN;
+        let more = (ip + size_of::<UdpHeader>() + base) as u64;
+        let extra = packet.udp_payload_len().saturating_sub(base);
         more.saturating_mul(run.count().into())
             .saturating_add(extra as u64)
     }

@@ -43,12 +43,14 @@ mod wakeup;
 
 use crate::backlog::{Next, Waiting};
 use crate::counters::Counters;
+use crate::cq::Cq;
 use crate::device::Rxe;
 use crate::doorbell::{Doorbell, MAX_DELAY};
 use crate::flight::Waiter;
 use crate::mcast::Member;
 use crate::path::Path;
 use crate::port_id::PortId;
+use crate::srq::Srq;
 use attr::Attr;
 use core::sync::atomic::Ordering;
 use engine::BUDGET;
@@ -149,8 +151,8 @@ impl Qp {
     }
 
     /// Defers the doorbell in the send CQ; returns false if it cannot be deferred.
-    fn defer(self: &Arc<Self>) -> bool {
-        let doorbells = &self.send_cq.doorbells;
+    fn defer(self: &Arc<Self>, cq: &Cq) -> bool {
+        let doorbells = &cq.doorbells;
         self.deferred_doorbell.defer(self, doorbells, || {
             Timer::arm(self, now_ns().saturating_add(MAX_DELAY));
         })
@@ -158,7 +160,9 @@ impl Qp {
 
     /// Drops the deferred doorbell; the caller runs the engine.
     fn cancel_doorbell(&self) {
-        self.deferred_doorbell.cancel(self, &self.send_cq.doorbells);
+        if let Some(cq) = &self.send_cq {
+            self.deferred_doorbell.cancel(self, &cq.doorbells);
+        }
     }
 
     /// Completes the posted sends of a QP in SQE before it goes on: at most one queue's length, since user space may
@@ -264,6 +268,8 @@ impl Qp {
         let mut engine = self.engine.lock();
         engine.acknowledge(self);
         engine.dead = true;
+        // A shared receive queue that is destroyed from now on does not find the QP any more.
+        engine.queues.recv.forget_named();
         let next = engine.queues.next.take();
         drop(engine);
         self.drive_next(next);
@@ -271,7 +277,9 @@ impl Qp {
         let qps = &self.rxe.qps;
         qps.remove_later(self.place(), &self.rxe.old_qps, sleep);
         let qp: &Self = self;
-        self.deferred_doorbell.destroy(qp, &self.send_cq.doorbells);
+        if let Some(cq) = &self.send_cq {
+            self.deferred_doorbell.destroy(qp, &cq.doorbells);
+        }
         self.backlog.close();
         self.flight.detach();
         Timer::shut_down(self, sleep);
@@ -281,6 +289,16 @@ impl Qp {
         work::cancel_sync::<Self, 0>(self, sleep);
         self.engine.lock().reset(self);
         Ok(())
+    }
+
+    /// Drops the references of XRC targets to a shared receive queue that is being destroyed, which no lookup finds any more: when this
+    /// returns there are no more completions of its receives. Process context.
+    pub(crate) fn forget_srq(rxe: &Rxe<Self>, srq: &Arc<Srq>) {
+        for (_, qp) in rxe.qps.iter() {
+            if qp.service == Service::XrcTgt {
+                qp.engine.lock().forget_srq(srq);
+            }
+        }
     }
 
     /// The port that packets leave by. Process context.

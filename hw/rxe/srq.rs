@@ -5,6 +5,9 @@
 //! QPs take receives from an SRQ in the order of posting, each under its engine's lock. Posting, taking and changing
 //! the queue hold the SRQ's own lock, in any context; no other lock is taken inside.
 //!
+//! An SRQ for extended reliable connections (IBTA volume 1, annex A14) is found by its number, which requests name, by the targets
+//! of its XRC domain, and has the CQ of its completions.
+//!
 //! User requests are in the ring already; those of a kernel consumer are copied. Resizing creates a new queue, moves
 //! the posted requests, and frees the old queue without the lock.
 //!
@@ -24,9 +27,10 @@ use rdma::{
     abi::srq::{SrqAttr, SrqAttrMask, SrqType},
     provider::srq::SrqInitAttr,
 };
-use rdma::{MaySleep, RecvWrs, SrqEvent, SrqHandle};
+use rdma::{MaySleep, ProviderData, RecvWrs, SrqEvent, SrqHandle};
 
-use crate::ids::PdId;
+use crate::cq::Cq;
+use crate::ids::{PdId, XrcdId};
 use crate::limits;
 use crate::ring::{Consumer, Mappings, MmapInfo, UserCommand};
 use crate::wqe::{self, Inbox, RecvWqe};
@@ -124,11 +128,34 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
+/// What an SRQ for extended reliable connections has besides.
+struct Xrc {
+    domain: XrcdId,
+    /// The CQ of its completions.
+    cq: Arc<Cq>,
+}
+
+impl Xrc {
+    /// # Errors
+    ///
+    /// `EINVAL` without a domain or a CQ.
+    fn of<P>(init: &SrqInitAttr<'_, P>) -> Result<Self>
+    where
+        P: ProviderData<Xrcd = XrcdId, Cq = Arc<Cq>>,
+    {
+        Ok(Self {
+            domain: *init.xrcd().ok_or(EINVAL)?.data(),
+            cq: init.cq().ok_or(EINVAL)?.data().clone(),
+        })
+    }
+}
+
 /// A shared receive queue.
 #[pin_data]
 pub(crate) struct Srq {
     number: u32,
     pd: PdId,
+    xrc: Option<Xrc>,
     max_sge: u32,
     user: bool,
     /// Whether its requests could not be taken.
@@ -152,22 +179,27 @@ impl Srq {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` for an unsupported type, `EINVAL` for sizes beyond the limits, and where user space has no room for
-    /// the response, `ENOMEM`, `EFAULT`.
-    pub(crate) fn create(
+    /// `EOPNOTSUPP` for an unsupported type, `EINVAL` for sizes beyond the limits, without the objects that the type has, and where
+    /// user space has no room for the response, `ENOMEM`, `EFAULT`.
+    pub(crate) fn create<P>(
         table: &Table<Self>,
         pd: PdId,
-        init: &mut SrqInitAttr<'_>,
+        init: &mut SrqInitAttr<'_, P>,
         events: Arc<SrqHandle>,
         user: Option<UserCommand<'_>>,
         ctx: &MaySleep,
-    ) -> Result<Arc<Self>> {
+    ) -> Result<Arc<Self>>
+    where
+        P: ProviderData<Xrcd = XrcdId, Cq = Arc<Cq>>,
+    {
         if user.is_some_and(|user| user.udata.outlen() < RESPONSE) {
             return Err(EINVAL);
         }
-        if init.srq_type() != Some(SrqType::Basic) {
-            return Err(EOPNOTSUPP);
-        }
+        let xrc = match init.srq_type() {
+            Some(SrqType::Basic) => None,
+            Some(SrqType::Xrc) => Some(Xrc::of(init)?),
+            Some(SrqType::Tm) | None => return Err(EOPNOTSUPP),
+        };
         let attr = init.attr();
         check_max_wr(attr.max_wr)?;
         if attr.max_sge > limits::MAX_SRQ_SGE {
@@ -191,6 +223,7 @@ impl Srq {
             pin_init!(Self {
                 number,
                 pd,
+                xrc,
                 max_sge: attr.max_sge,
                 user: user.is_some(),
                 broken: AtomicBool::new(false),
@@ -206,6 +239,21 @@ impl Srq {
     /// The SRQ number, as used by the peer of an XRC connection.
     pub(crate) fn number(&self) -> u32 {
         self.number
+    }
+
+    /// The CQ of its completions, if it is for extended reliable connections; else they go to that of the QP.
+    pub(crate) fn cq(&self) -> Option<&Arc<Cq>> {
+        self.xrc.as_ref().map(|xrc| &xrc.cq)
+    }
+
+    /// Whether the targets of an XRC domain may take requests.
+    pub(crate) fn is_of(&self, domain: XrcdId) -> bool {
+        self.xrc.as_ref().is_some_and(|xrc| xrc.domain == domain)
+    }
+
+    /// Whether it belongs to user space.
+    pub(crate) fn is_user(&self) -> bool {
+        self.user
     }
 
     /// The protection domain of the requests.

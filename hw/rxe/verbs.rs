@@ -22,6 +22,7 @@ use rdma::provider::odp::OdpUmem;
 use rdma::provider::stats::{HwStats, StatDesc};
 use rdma::provider::sysfs::{AttributeGroup, DeviceAttribute, DeviceCommand};
 use rdma::provider::wr::{RecvWrs, SendWrs};
+use rdma::provider::xrcd::XrcdBase;
 use rdma::{
     abi::ah::AhFields,
     provider::ah::{Ah, AhAttr},
@@ -56,7 +57,7 @@ use rdma::{
 
 use crate::counters::{self, Counter, Counters};
 use crate::device::Rxe;
-use crate::ids::PdId;
+use crate::ids::{PdId, XrcdId};
 use crate::limits;
 use crate::link::Link;
 use crate::pkeys::Pkeys;
@@ -215,6 +216,7 @@ fn reg_paged(pd: &Pd<Driver>, memory: &UserMr, ctx: &MaySleep) -> Result<NewMr<A
 impl ProviderData for Driver {
     type Ucontext = Context;
     type Pd = PdId;
+    type Xrcd = XrcdId;
     type Ah = Arc<crate::ah::Ah>;
     type Cq = Arc<crate::cq::Cq>;
     type Qp = Arc<qp::Qp>;
@@ -411,6 +413,16 @@ impl Provider for Driver {
         _ctx: &MaySleep,
     ) -> Result<PdId> {
         Ok(PdId::new())
+    }
+
+    // XRC domains.
+
+    fn alloc_xrcd(
+        _xrcd: &XrcdBase<Self>,
+        _udata: Option<&Udata<'_>>,
+        _ctx: &MaySleep,
+    ) -> Result<XrcdId> {
+        Ok(XrcdId::new())
     }
 
     // Address handles.
@@ -618,13 +630,17 @@ impl Provider for Driver {
 
     fn create_srq(
         srq: &SrqBase<Self>,
-        init: &mut SrqInitAttr<'_>,
+        init: &mut SrqInitAttr<'_, Self>,
         handle: Arc<SrqHandle>,
         udata: Option<&Udata<'_>>,
         ctx: &MaySleep,
     ) -> Result<Self::Srq> {
         let (table, pd) = (&srq.device().rxe.srqs, *srq.pd().data());
-        crate::srq::Srq::create(table, pd, init, handle, command(udata)?, ctx)
+        let new = crate::srq::Srq::create(table, pd, init, handle, command(udata)?, ctx)?;
+        if new.cq().is_some() {
+            srq.set_xrc_number(new.number());
+        }
+        Ok(new)
     }
 
     fn modify_srq(
@@ -642,14 +658,13 @@ impl Provider for Driver {
     }
 
     fn destroy_srq(srq: &Srq<Self>, ctx: &MaySleep) -> Result {
-        // The core rejects this while QPs use the SRQ. The ring is freed with its last reference.
-        drop(
-            srq.base()
-                .device()
-                .rxe
-                .srqs
-                .remove(srq.data().number(), ctx),
-        );
+        // The core rejects this while QPs use the SRQ, other than targets of XRC, which name it by its number. The ring is freed with
+        // its last reference.
+        let rxe = &srq.base().device().rxe;
+        drop(rxe.srqs.remove(srq.data().number(), ctx));
+        if srq.data().cq().is_some() {
+            qp::Qp::forget_srq(rxe, srq.data());
+        }
         Ok(())
     }
 

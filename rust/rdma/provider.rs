@@ -29,3 +29,4 @@ pub mod udata;
 pub mod umem;
 pub mod wc;
 pub mod wr;
+pub mod xrcd;

@@ -39,6 +39,7 @@ struct Driver<M>(PhantomData<M>);
 impl<M: TestModule> ProviderData for Driver<M> {
     type Ucontext = ();
     type Pd = ();
+    type Xrcd = ();
     type Ah = ();
     type Cq = ();
     type Qp = ();

@@ -146,7 +146,8 @@ pub(crate) fn check(
 
 fn check_values(modify: &QpModify<'_>, qp_type: QpType) -> Result {
     require(modify.access.is_none_or(|access| {
-        matches!(qp_type, QpType::Rc | QpType::Uc) && access.without(QP_ACCESS).is_empty()
+        let connected = [QpType::Rc, QpType::Uc, QpType::XrcIni, QpType::XrcTgt];
+        connected.contains(&qp_type) && access.without(QP_ACCESS).is_empty()
     }))?;
     require(
         modify

@@ -15,7 +15,7 @@ use crate::cq::Cq;
 use crate::device::Rxe;
 use crate::doorbell::Deferred;
 use crate::flight::Flight;
-use crate::ids::{place, PdId};
+use crate::ids::{place, PdId, XrcdId};
 use crate::limits;
 use crate::mw::BinderId;
 use crate::port_id::PortId;
@@ -68,7 +68,24 @@ fn service_of(qp_type: QpType) -> Result<Service> {
         QpType::Rc => Ok(Service::Rc),
         QpType::Uc => Ok(Service::Uc),
         QpType::Ud | QpType::Gsi => Ok(Service::Ud),
+        QpType::XrcIni => Ok(Service::XrcIni),
+        QpType::XrcTgt => Ok(Service::XrcTgt),
         _ => Err(EOPNOTSUPP),
+    }
+}
+
+/// The CQ of a queue, if the QP has that.
+///
+/// # Errors
+///
+/// `EINVAL` without a CQ.
+fn cq_of<P: ProviderData<Cq = Arc<Cq>>>(
+    has_queue: bool,
+    cq: Option<&rdma::Cq<P>>,
+) -> Result<Option<Arc<Cq>>> {
+    match has_queue {
+        true => Ok(Some(cq.ok_or(EINVAL)?.data().clone())),
+        false => Ok(None),
     }
 }
 
@@ -93,11 +110,21 @@ struct NewQueues {
 impl NewQueues {
     /// Creates queues of validated sizes; `cap` has their actual sizes afterwards.
     fn new(parts: &Parts<'_>, mut cap: QpCap, sleep: &MaySleep) -> Result<Self> {
+        if parts.service == Service::XrcTgt {
+            cap = QpCap {
+                max_send_wr: 0,
+                max_recv_wr: 0,
+                max_send_sge: 0,
+                max_recv_sge: 0,
+                max_inline_data: 0,
+                max_rdma_ctxs: 0,
+            };
+        }
         let list_len = cap.max_send_sge as usize * limits::SGE;
         let data_len = list_len.max(cap.max_inline_data as usize);
         cap.max_send_sge = (data_len / limits::SGE) as u32;
         cap.max_inline_data = data_len as u32;
-        if parts.srq.is_some() {
+        if parts.has_srq() {
             (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
         }
         let limits = Limits {
@@ -108,7 +135,7 @@ impl NewQueues {
         let recv_len = cap.max_recv_sge as usize * limits::SGE;
         let mut rings = Rings::default();
         let Some(mappings) = parts.mappings else {
-            let source = parts.shared().unwrap_or(Source::Posted);
+            let source = parts.source().unwrap_or(Source::Posted);
             return Ok(Self {
                 send: SendQueue::new(None, cap.max_send_wr, limits)?,
                 recv: RecvQueue::new(source, cap.max_recv_sge, parts.pd)?,
@@ -122,7 +149,7 @@ impl NewQueues {
         let send = Consumer::new(mappings, cap.max_send_wr, element, sleep)?;
         rings.send = send.mmap_info();
         cap.max_send_wr = send.capacity();
-        let source = match parts.shared() {
+        let source = match parts.source() {
             Some(source) => source,
             None => {
                 let element = limits::RECV_WQE + recv_len;
@@ -154,17 +181,28 @@ struct Parts<'a> {
     home: PortId,
     service: Service,
     signal_all: bool,
-    send_cq: Arc<Cq>,
-    recv_cq: Arc<Cq>,
+    send_cq: Option<Arc<Cq>>,
+    recv_cq: Option<Arc<Cq>>,
     srq: Option<&'a Arc<Srq>>,
+    /// The domain of a target of XRC.
+    domain: Option<XrcdId>,
     /// The completion vector, or 0.
     vector: u32,
 }
 
 impl Parts<'_> {
-    /// The shared receive queue as the source of receives.
-    fn shared(&self) -> Option<Source> {
-        self.srq.map(|srq| Source::Shared(srq.clone()))
+    /// Whether no receives are posted to it.
+    fn has_srq(&self) -> bool {
+        self.srq.is_some() || self.service.is_xrc()
+    }
+
+    /// The source of receives, if it is not a receive queue of its own.
+    fn source(&self) -> Option<Source> {
+        match (self.service, self.domain, self.srq) {
+            (Service::XrcIni, ..) => Some(Source::Nothing),
+            (Service::XrcTgt, Some(domain), _) => Some(Source::Named { domain, srq: None }),
+            (_, _, srq) => srq.map(|srq| Source::Shared(srq.clone())),
+        }
     }
 }
 
@@ -173,7 +211,7 @@ impl Qp {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` for an unsupported type or flag, `EINVAL` for sizes beyond the limits, a missing CQ and a second
+    /// `EOPNOTSUPP` for an unsupported type or flag, `EINVAL` for sizes beyond the limits, a missing CQ, PD or XRC domain and a second
     /// QP1 of a port, `ENOMEM`, `EFAULT`.
     pub(crate) fn create<P>(
         rxe: &Arc<Rxe<Self>>,
@@ -184,7 +222,7 @@ impl Qp {
         sleep: &MaySleep,
     ) -> Result<Arc<Self>>
     where
-        P: ProviderData<Pd = PdId, Cq = Arc<Cq>, Srq = Arc<Srq>>,
+        P: ProviderData<Pd = PdId, Xrcd = XrcdId, Cq = Arc<Cq>, Srq = Arc<Srq>>,
     {
         user.map_or(Ok(()), |user| check_udata(user.udata))?;
         let qp_type = init.qp_type()?;
@@ -196,25 +234,34 @@ impl Qp {
             QpType::Gsi => rxe.port_id(init.port_num()).ok_or(EINVAL)?,
             _ => PortId::First,
         };
-        attr::check_cap(&init.cap(), init.srq().is_some())?;
+        let (sends, receives) = (service != Service::XrcTgt, !service.is_xrc());
+        if sends {
+            attr::check_cap(&init.cap(), init.srq().is_some() || !receives)?;
+        }
         let mut parts = Parts {
             rxe,
-            pd: *base.pd().ok_or(EINVAL)?.data(),
+            pd: match sends {
+                true => *base.pd().ok_or(EINVAL)?.data(),
+                false => PdId::new(),
+            },
             events,
             mappings: user.map(|user| user.mappings),
             qp_type,
             home,
             service,
             signal_all: init.sq_sig_all(),
-            send_cq: init.send_cq().ok_or(EINVAL)?.data().clone(),
-            recv_cq: init.recv_cq().ok_or(EINVAL)?.data().clone(),
+            send_cq: cq_of(sends, init.send_cq())?,
+            recv_cq: cq_of(receives, init.recv_cq())?,
             srq: init.srq().map(|srq| srq.data()),
+            domain: match sends {
+                true => None,
+                false => Some(*init.xrcd().ok_or(EINVAL)?.data()),
+            },
             vector: 0,
         };
-        parts.vector = match parts.send_cq.vector() {
-            0 => parts.recv_cq.vector(),
-            vector => vector,
-        };
+        let cqs = [&parts.send_cq, &parts.recv_cq].into_iter().flatten();
+        let vector = cqs.map(|cq| cq.vector()).find(|vector| *vector != 0);
+        parts.vector = vector.unwrap_or(0);
         let queues = NewQueues::new(&parts, init.cap(), sleep)?;
         init.set_cap(queues.cap);
         let answer = queues.rings.to_bytes();
@@ -279,7 +326,7 @@ impl Qp {
                 binder: BinderId::new(),
                 user: parts.mappings.is_some(),
                 signal_all: parts.signal_all,
-                has_srq: parts.srq.is_some(),
+                has_srq: parts.has_srq(),
                 cap,
                 send_limits,
                 events: parts.events,

@@ -15,6 +15,7 @@ use crate::counters::Counters;
 use crate::limits;
 use crate::packet::{Arrival, Incoming, Payload};
 use crate::port_id::PortId;
+use crate::srq::Srq;
 use core::sync::atomic::Ordering;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -193,6 +194,15 @@ impl Engine {
         qp.outstanding_recvs.store(0, Ordering::Release);
         drop(recvs);
         qp.set_state(QpState::Reset);
+    }
+
+    /// Drops a shared receive queue that requests have named, and the receive that was taken from it.
+    pub(super) fn forget_srq(&mut self, srq: &Arc<Srq>) {
+        let recv = &mut self.queues.recv;
+        if recv.named().is_some_and(|named| Arc::ptr_eq(named, srq)) {
+            recv.forget_named();
+            self.responder.forget_receive();
+        }
     }
 
     /// Changes to ERR; the following run flushes.

@@ -13,7 +13,7 @@
 use super::ops::flow_control;
 use super::types::Qp;
 use super::Sends;
-use crate::cq::Pending;
+use crate::cq::{Cq, Pending};
 use crate::wqe::{self, Objects};
 use core::sync::atomic::Ordering;
 use kernel::prelude::*;
@@ -25,15 +25,16 @@ impl Qp {
     ///
     /// # Errors
     ///
-    /// `EINVAL` in a state before RTS and for an invalid request, `ENOMEM` when the queue is full. All requests before
+    /// `EINVAL` in a state before RTS, on a target of XRC and for an invalid request, `ENOMEM` when the queue is full. All requests before
     /// the failing one are then posted.
     pub(crate) fn post_send<P: Objects>(self: &Arc<Self>, wrs: &mut SendWrs<'_, P>) -> Result {
+        let cq = self.send_cq.as_ref().ok_or(EINVAL)?;
         if self.state() < QpState::Rts {
             return Err(EINVAL);
         }
         if self.user {
             if wrs.is_empty() {
-                self.ring();
+                self.ring(cq);
                 return Ok(());
             }
             return self.drive_sends(wrs);
@@ -45,15 +46,15 @@ impl Qp {
 
     /// Handles a doorbell. Process context.
     #[inline(never)]
-    fn ring(self: &Arc<Self>) {
-        let (pending, is_busy) = self.send_cq.doorbell();
+    fn ring(self: &Arc<Self>, cq: &Cq) {
+        let (pending, is_busy) = cq.doorbell();
         if is_busy {
             self.affinity.separate_from_program();
         }
         let here = self.affinity.allows_this_cpu();
         let now = match pending {
             Pending::Nothing => true,
-            Pending::Notified if here && self.defer() => return,
+            Pending::Notified if here && self.defer(cq) => return,
             Pending::Notified => false,
             Pending::Polled => here,
         };
@@ -94,7 +95,7 @@ impl Qp {
     ///
     /// # Errors
     ///
-    /// `EINVAL` in RESET, on a QP with an SRQ and for a list that is too long, `ENOMEM` when the queue is full. All
+    /// `EINVAL` in RESET, on a QP with an SRQ or of XRC and for a list that is too long, `ENOMEM` when the queue is full. All
     /// requests before the failing one are then posted.
     pub(crate) fn post_recv(self: &Arc<Self>, wrs: &mut RecvWrs<'_>) -> Result {
         if self.has_srq || self.state() < QpState::Init {

@@ -5,7 +5,7 @@
 
 use super::direct;
 use super::ops::{flow_control, QpOps};
-use super::recv_queue::Current;
+use super::recv_queue::{Current, Unknown};
 use super::send::wc_status;
 use super::send_queue::SendQueue;
 use super::types::Queues;
@@ -29,7 +29,7 @@ use roce::memory::{
 use roce::mtu::Mtu;
 use roce::run::PacketRun;
 use roce::state::{Access, Counter, QpEvent, RecvCompletion, RecvOpcode, Service, State, WcStatus};
-use roce::wire::{Feth, Reth};
+use roce::wire::{Feth, Reth, Srqn};
 
 /// The maximum number of bytes of a receive that are faulted in ahead of the payload: messages may be shorter than receives.
 const RECEIVE_AHEAD: u32 = 1 << 14;
@@ -89,11 +89,10 @@ impl QpOps<'_> {
         va: u64,
         len: u32,
     ) -> Result<Region, RemoteFault> {
-        let qp = self.qp;
-        let user = (qp.pd, qp.binder);
-        let window = qp.rxe.mws.check(rkey, user, needed, va, len);
+        let (qp, pd) = (self.qp, self.queues.recv.remote_pd);
+        let window = qp.rxe.mws.check(rkey, (pd, qp.binder), needed, va, len);
         window
-            .unwrap_or_else(|| qp.rxe.mrs.check(rkey, qp.pd, needed, va, len))
+            .unwrap_or_else(|| qp.rxe.mrs.check(rkey, pd, needed, va, len))
             .map_err(|_| RemoteFault::Access)
     }
 
@@ -108,13 +107,14 @@ impl QpOps<'_> {
             (None, Some(rkey)) => WcExtra::Invalidated(rkey),
             (None, None) => WcExtra::None,
         };
-        if self.qp.service == Service::Ud {
+        if matches!(self.qp.service, Service::Ud | Service::XrcTgt) {
             wc.src_qp = completion.src_qpn.get();
         }
         let Some(arrival) = self.arrival else {
             return;
         };
-        if self.qp.user {
+        let named = self.queues.recv.named();
+        if named.map_or(self.qp.user, |srq| srq.is_user()) {
             if self.qp.service == Service::Ud {
                 wc.sl = arrival.service_level();
             }
@@ -163,6 +163,12 @@ fn remote_fault(error: MrError) -> RemoteFault {
 impl<'p> RecvOps for QpOps<'p> {
     type Payload = Payload<'p>;
     type Region = Region;
+
+    fn name_srq(&mut self, srqn: Srqn) -> Result<(), RemoteFault> {
+        let srqs = &self.qp.rxe.srqs;
+        let named = self.queues.recv.name(srqs, srqn.get());
+        named.map_err(|Unknown| RemoteFault::Access)
+    }
 
     fn next_recv(&mut self) -> NextRecv {
         let (qp, recv) = (self.qp, &mut self.queues.recv);
@@ -225,9 +231,13 @@ impl<'p> RecvOps for QpOps<'p> {
             self.describe(&mut wc, &completion);
         }
         let qp = self.qp;
-        let pushed = qp.recv_cq.push(&wc, completion.solicited || failed);
-        if let Err(overflow) = pushed {
-            self.queues.lost(qp, &qp.recv_cq, overflow);
+        let named = self.queues.recv.named();
+        let Some(cq) = named.map_or(qp.recv_cq.as_ref(), |srq| srq.cq()) else {
+            return;
+        };
+        if let Err(overflow) = cq.push(&wc, completion.solicited || failed) {
+            let cq = cq.clone();
+            self.queues.lost(qp, &cq, overflow);
         }
     }
 
@@ -290,7 +300,8 @@ impl<'p> RecvOps for QpOps<'p> {
         }
         let qp = self.qp;
         if feth.selectivity == FLUSH_MR {
-            let flushed = qp.rxe.mrs.flush_whole(reth.rkey, qp.pd, needed);
+            let pd = self.queues.recv.remote_pd;
+            let flushed = qp.rxe.mrs.flush_whole(reth.rkey, pd, needed);
             flushed.map_err(|_| RemoteFault::Access)?;
         } else {
             let region = self.region(reth.rkey, needed, reth.va, reth.length)?;
@@ -303,7 +314,10 @@ impl<'p> RecvOps for QpOps<'p> {
     }
 
     fn invalidate(&mut self, rkey: u32) -> Result<(), RemoteFault> {
-        self.qp.invalidate(rkey).map_err(|_| RemoteFault::Access)
+        let pd = self.queues.recv.remote_pd;
+        self.qp
+            .invalidate(rkey, pd)
+            .map_err(|_| RemoteFault::Access)
     }
 
     #[inline]

@@ -337,7 +337,7 @@ impl<'p> SendOps for QpOps<'p> {
         let (qp, pd) = (self.qp, self.qp.pd);
         match &wqe.local {
             Local::None => Ok(()),
-            Local::Invalidate(key) => qp.invalidate(*key),
+            Local::Invalidate(key) => qp.invalidate(*key, pd),
             Local::Bind(bind) => {
                 let (mrs, mws) = (&qp.rxe.mrs, &qp.rxe.mws);
                 let bound = mws.bind(mrs, bind, pd, qp.binder);
@@ -366,8 +366,11 @@ impl<'p> SendOps for QpOps<'p> {
         wc.byte_len = completion.byte_len;
         let failed = completion.status != WcStatus::Success;
         let qp = self.qp;
-        if let Err(overflow) = qp.send_cq.push(&wc, failed) {
-            self.queues.lost(qp, &qp.send_cq, overflow);
+        let Some(cq) = &qp.send_cq else {
+            return;
+        };
+        if let Err(overflow) = cq.push(&wc, failed) {
+            self.queues.lost(qp, cq, overflow);
         }
     }
 
@@ -414,10 +417,10 @@ impl Qp {
         av.filter(|av| av.port() == port)
     }
 
-    /// Invalidates a local or remote key.
-    pub(super) fn invalidate(&self, key: u32) -> Result<(), MrError> {
-        let window = self.rxe.mws.invalidate(key, self.pd, self.binder);
-        window.unwrap_or_else(|| self.rxe.mrs.invalidate(key, self.pd))
+    /// Invalidates a local or remote key of a protection domain.
+    pub(super) fn invalidate(&self, key: u32, pd: PdId) -> Result<(), MrError> {
+        let window = self.rxe.mws.invalidate(key, pd, self.binder);
+        window.unwrap_or_else(|| self.rxe.mrs.invalidate(key, pd))
     }
 }
 

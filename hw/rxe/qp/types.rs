@@ -50,19 +50,22 @@ pub(crate) struct Qp {
     pub(super) home: PortId,
     pub(super) qp_type: QpType,
     pub(super) service: Service,
+    /// That of a target of XRC has no objects: the memory of its requests is that of the SRQs that they name.
     pub(super) pd: PdId,
     /// Identifies the QP as the binder of type 2 windows.
     pub(super) binder: BinderId,
     /// Whether it belongs to user space.
     pub(super) user: bool,
     pub(super) signal_all: bool,
-    /// Whether it has a shared receive queue.
+    /// Whether no receives are posted to it: it has a shared receive queue, or is of XRC.
     pub(super) has_srq: bool,
     pub(super) cap: QpCap,
     pub(super) send_limits: Limits,
     pub(super) events: Arc<QpHandle>,
-    pub(super) send_cq: Arc<Cq>,
-    pub(super) recv_cq: Arc<Cq>,
+    /// None of a target of XRC.
+    pub(super) send_cq: Option<Arc<Cq>>,
+    /// None of XRC.
+    pub(super) recv_cq: Option<Arc<Cq>>,
     /// The state as `enum ib_qp_state`, for readers without the lock.
     pub(super) state: AtomicU32,
     pub(super) outstanding_sends: AtomicU32,
@@ -157,7 +160,8 @@ impl Qp {
     /// Lets all QPs of the device that use a CQ go to the error state: it has overrun. Any context.
     pub(super) fn fail_users_of(&self, cq: &Arc<Cq>) {
         for (_, qp) in self.rxe.qps.iter() {
-            if Arc::ptr_eq(&qp.send_cq, cq) || Arc::ptr_eq(&qp.recv_cq, cq) {
+            let mut cqs = [&qp.send_cq, &qp.recv_cq].into_iter().flatten();
+            if cqs.any(|own| Arc::ptr_eq(own, cq)) {
                 qp.cq_overrun.store(true, Ordering::Release);
                 Self::schedule(&qp);
             }

@@ -12,7 +12,7 @@ use crate::memory::{AccessError, SendOp, SendOps, SendWr};
 use crate::opcode::Kind;
 use crate::psn::Psn;
 use crate::requester::Requester;
-use crate::state::{Counter, Received, Service, Time, WcStatus};
+use crate::state::{Counter, Received, Time, WcStatus};
 use crate::timer::RnrTimer;
 use crate::wire::{Aeth, Ext, Headers, NakCode, Packet, Syndrome};
 
@@ -29,7 +29,7 @@ impl Requester {
     ) -> Received {
         let headers = packet.headers();
         let current = self.takes_run(headers.psn());
-        if self.attr.service != Service::Rc || !self.state.sends() {
+        if !self.attr.service.is_reliable() || !self.state.sends() {
             return Received::Done;
         }
         if current || headers.psn().is_before(self.oldest.psn()) {

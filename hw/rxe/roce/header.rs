@@ -34,6 +34,34 @@ impl Qpn {
     }
 }
 
+/// The number of a shared receive queue: 24 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Srqn(u32);
+
+impl Srqn {
+    /// A number from the low 24 bits of `value`; the others are ignored.
+    #[inline]
+    pub const fn new(value: u32) -> Self {
+        Self(value & 0xff_ffff)
+    }
+
+    /// The number, if it is one: less than 2^24.
+    #[inline]
+    pub const fn checked(value: u32) -> Option<Self> {
+        if value >> 24 == 0 {
+            Some(Self(value))
+        } else {
+            None
+        }
+    }
+
+    /// The number, less than 2^24.
+    #[inline]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
 /// Base transport header (IBTA volume 1, section 9.2), without version (always 0) and pad count
 /// (see [`pad_len`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,6 +103,13 @@ impl Bth {
             psn,
         }
     }
+}
+
+/// XRC extended transport header (XRCETH, annex A14): the shared receive queue that a request is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Xrceth {
+    /// The number of the shared receive queue.
+    pub srqn: Srqn,
 }
 
 /// RDMA extended transport header (RETH): a range of the responder's memory.
@@ -312,6 +347,21 @@ impl Bth {
 pub(crate) trait Header: Sized {
     fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError>;
     fn write(&self, writer: &mut Writer<'_>);
+}
+
+impl Header for Xrceth {
+    #[inline]
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        let (_reserved, srqn) = reader.u8_u24()?;
+        Ok(Self {
+            srqn: Srqn::new(srqn),
+        })
+    }
+
+    #[inline]
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u8_u24(0, self.srqn.get());
+    }
 }
 
 impl Header for Reth {

@@ -26,7 +26,7 @@ use crate::run::PacketRun;
 use crate::state::{
     Access, Completion, Counter, QpEvent, RecvCompletion, State, WcOpcode, WcStatus,
 };
-use crate::wire::{Feth, NakCode, Qpn, Reth};
+use crate::wire::{Feth, NakCode, Qpn, Reth, Srqn};
 
 /// A send work request, as read once by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +40,10 @@ pub struct SendWr {
     pub signaled: bool,
     /// Raise a solicited event at the peer (`IB_SEND_SOLICITED`); for SEND and WRITE with immediate.
     pub solicited: bool,
-    /// Wait for all READs and ATOMICs before it (`IB_SEND_FENCE`). RC only.
+    /// Wait for all READs and ATOMICs before it (`IB_SEND_FENCE`). RC and XRC only.
     pub fence: bool,
+    /// The shared receive queue of the peer that it is for. XRC only.
+    pub srqn: Srqn,
 }
 
 /// The operation of a send work request.
@@ -86,14 +88,14 @@ pub enum SendOp {
         /// The operation.
         op: AtomicOp,
     },
-    /// Write 8 bytes atomically: its data, to an aligned address (IBTA annex A19). RC only.
+    /// Write 8 bytes atomically: its data, to an aligned address (IBTA annex A19). RC and XRC only.
     AtomicWrite {
         /// Address at the peer.
         va: u64,
         /// Key of the peer's memory.
         rkey: u32,
     },
-    /// Make earlier WRITEs to `length` bytes visible or persistent (IBTA annex A19), without data. RC only.
+    /// Make earlier WRITEs to `length` bytes visible or persistent (IBTA annex A19), without data. RC and XRC only.
     Flush {
         /// Address at the peer.
         va: u64,
@@ -121,7 +123,7 @@ pub enum SendExtra {
     None,
     /// Immediate data, as a number.
     Imm(u32),
-    /// The peer's key to be invalidated. RC only.
+    /// The peer's key to be invalidated. RC and XRC only.
     Invalidate(u32),
 }
 
@@ -370,6 +372,16 @@ pub trait RecvOps {
     /// A validated range of memory of a remote request. The responder owns it as long as necessary: it keeps the memory
     /// in place (a counted reference to the region).
     type Region;
+
+    /// The request that is handled next names a shared receive queue: [`next_recv`](Self::next_recv) takes receives from it, and the
+    /// keys of the request are those of its protection domain (annex A14). Called for each request of an extended reliable
+    /// connection; of a message, all packets name the same one.
+    ///
+    /// # Errors
+    /// `Access` where there is no such queue in the XRC domain of this queue pair.
+    fn name_srq(&mut self, _srqn: Srqn) -> Result<(), RemoteFault> {
+        Err(RemoteFault::Access)
+    }
 
     /// Takes the next receive from the receive queue or the shared one and makes it the current one of this queue pair.
     /// Called only when there is no current one.

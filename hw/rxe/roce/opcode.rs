@@ -4,8 +4,9 @@
 //!
 //! The table is that of IBTA volume 1, section 9.2.1 (operation and headers), with the payload lengths of section
 //! 9.7.4.1. It has the transport services that RoCEv2 devices support on Linux: reliable connection, unreliable
-//! connection, unreliable datagram, and the congestion notification packet. The reserved opcodes of the reliable
-//! connection are in it, because a responder refuses them (section 9.7.4.1.2). Other opcodes do not parse.
+//! connection, unreliable datagram, extended reliable connection (annex A14), and the congestion notification packet. The
+//! reserved opcodes of the reliable connections are in it, because a responder refuses them (section 9.7.4.1.2). Other opcodes
+//! do not parse.
 
 use crate::mtu::Mtu;
 
@@ -23,6 +24,8 @@ pub enum Service {
     Ud = 0x60,
     /// Congestion notification, which has no service of its own (annex A17.9.3).
     Cnp = 0x80,
+    /// Extended reliable connection (annex A14).
+    Xrc = 0xa0,
 }
 
 /// The operation of a packet.
@@ -104,7 +107,8 @@ pub enum Tail {
     Invalidate,
 }
 
-/// The extension headers after the base transport header, in wire order.
+/// The extension headers after the base transport header, in wire order. In front of those of a request of an extended reliable
+/// connection is the XRC header, see [`Properties::has_xrceth`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// None.
@@ -132,10 +136,10 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Length of the base transport header and these extension headers, in bytes: 12 to 40.
+    /// Length of these extension headers, in bytes: 0 to 28.
     #[inline]
-    pub const fn header_len(self) -> usize {
-        12 + match self {
+    pub const fn size(self) -> usize {
+        match self {
             Self::Bare => 0,
             Self::ImmDt | Self::Ieth | Self::Aeth => 4,
             Self::Deth => 8,
@@ -206,6 +210,8 @@ pub struct Properties {
     pub layout: Layout,
     /// The length of the payload.
     pub payload: PayloadRule,
+    /// Whether an XRC header is in front of the extension headers: in the requests of an extended reliable connection.
+    pub has_xrceth: bool,
 }
 
 /// The table has no opcode with this code.
@@ -222,7 +228,23 @@ const NO_ROW: Properties = Properties {
     position: Position::Only,
     layout: Layout::Bare,
     payload: NONE,
+    has_xrceth: false,
 };
+
+/// Whether the packets of an operation have an XRC header. The headers of a reserved operation are not known.
+const fn has_xrceth(service: Service, kind: Kind) -> bool {
+    let is_request = matches!(
+        kind,
+        Kind::Send
+            | Kind::Write
+            | Kind::ReadRequest
+            | Kind::CompareSwap
+            | Kind::FetchAdd
+            | Kind::Flush
+            | Kind::AtomicWrite
+    );
+    is_request && matches!(service, Service::Xrc)
+}
 
 /// Defines [`Opcode`] and its properties from the rows of the table.
 macro_rules! table {
@@ -255,6 +277,7 @@ macro_rules! table {
                         position: Position::$position,
                         layout: Layout::$layout,
                         payload: $payload,
+                        has_xrceth: has_xrceth(Service::$service, Kind::$kind),
                     };
                 )*
                 rows
@@ -315,7 +338,43 @@ table! {
     UdSendOnlyImmediate      0x65  Ud      Send              Only     DethImmDt        Any;
 
     Cnp                      0x81  Cnp     Notification      Only     Bare             Exactly(16);
+
+    XrcSendFirst             0xa0  Xrc     Send              First    Bare             Full;
+    XrcSendMiddle            0xa1  Xrc     Send              Middle   Bare             Full;
+    XrcSendLast              0xa2  Xrc     Send              Last     Bare             Nonempty;
+    XrcSendLastImmediate     0xa3  Xrc     Send              Last     ImmDt            Nonempty;
+    XrcSendOnly              0xa4  Xrc     Send              Only     Bare             Any;
+    XrcSendOnlyImmediate     0xa5  Xrc     Send              Only     ImmDt            Any;
+    XrcWriteFirst            0xa6  Xrc     Write             First    Reth             Full;
+    XrcWriteMiddle           0xa7  Xrc     Write             Middle   Bare             Full;
+    XrcWriteLast             0xa8  Xrc     Write             Last     Bare             Nonempty;
+    XrcWriteLastImmediate    0xa9  Xrc     Write             Last     ImmDt            Nonempty;
+    XrcWriteOnly             0xaa  Xrc     Write             Only     Reth             Any;
+    XrcWriteOnlyImmediate    0xab  Xrc     Write             Only     RethImmDt        Any;
+    XrcReadRequest           0xac  Xrc     ReadRequest       Only     Reth             NONE;
+    XrcReadResponseFirst     0xad  Xrc     ReadResponse      First    Aeth             Full;
+    XrcReadResponseMiddle    0xae  Xrc     ReadResponse      Middle   Bare             Full;
+    XrcReadResponseLast      0xaf  Xrc     ReadResponse      Last     Aeth             Nonempty;
+    XrcReadResponseOnly      0xb0  Xrc     ReadResponse      Only     Aeth             Any;
+    XrcAcknowledge           0xb1  Xrc     Acknowledge       Only     Aeth             NONE;
+    XrcAtomicAcknowledge     0xb2  Xrc     AtomicAcknowledge Only     AethAtomicAckEth NONE;
+    XrcCompareSwap           0xb3  Xrc     CompareSwap       Only     AtomicEth        NONE;
+    XrcFetchAdd              0xb4  Xrc     FetchAdd          Only     AtomicEth        NONE;
+    XrcReservedb5            0xb5  Xrc     Reserved          Only     Bare             Any;
+    XrcSendLastInvalidate    0xb6  Xrc     Send              Last     Ieth             Nonempty;
+    XrcSendOnlyInvalidate    0xb7  Xrc     Send              Only     Ieth             Any;
+    XrcReservedb8            0xb8  Xrc     Reserved          Only     Bare             Any;
+    XrcReservedb9            0xb9  Xrc     Reserved          Only     Bare             Any;
+    XrcReservedba            0xba  Xrc     Reserved          Only     Bare             Any;
+    XrcReservedbb            0xbb  Xrc     Reserved          Only     Bare             Any;
+    XrcFlush                 0xbc  Xrc     Flush             Only     FethReth         NONE;
+    XrcAtomicWrite           0xbd  Xrc     AtomicWrite       Only     Reth             Exactly(8);
+    XrcReservedbe            0xbe  Xrc     Reserved          Only     Bare             Any;
+    XrcReservedbf            0xbf  Xrc     Reserved          Only     Bare             Any;
 }
+
+/// The bits of a code that are the operation.
+const OPERATION: u8 = 0x1f;
 
 /// The opcodes, by code.
 static BY_CODE: [Option<Opcode>; 256] = {
@@ -384,7 +443,7 @@ impl Opcode {
         Self::of(service, operation)
     }
 
-    /// The opcode of a READ response packet.
+    /// The opcode of a READ response packet of a reliable connection.
     #[inline]
     pub const fn read_response(position: Position) -> Self {
         match position {
@@ -395,11 +454,22 @@ impl Opcode {
         }
     }
 
+    /// The opcode of the same operation of another service; itself where that has none.
+    #[inline]
+    pub const fn in_service(self, service: Service) -> Self {
+        match Self::of(service, self.code() & OPERATION) {
+            Some(opcode) => opcode,
+            None => self,
+        }
+    }
+
     /// The opcode of a service's operation (the low five bits of the code).
     #[inline]
     const fn of(service: Service, operation: u8) -> Option<Self> {
         match service {
-            Service::Rc | Service::Uc | Service::Ud => Self::from_code(service as u8 | operation),
+            Service::Rc | Service::Uc | Service::Ud | Service::Xrc => {
+                Self::from_code(service as u8 | operation)
+            }
             Service::Cnp => None,
         }
     }
@@ -426,6 +496,28 @@ impl Opcode {
     #[inline]
     pub const fn layout(self) -> Layout {
         self.properties().layout
+    }
+
+    /// Whether an XRC header is in front of the extension headers.
+    #[inline]
+    pub const fn has_xrceth(self) -> bool {
+        self.properties().has_xrceth
+    }
+
+    /// Length of the headers that all packets of a message have, in bytes: 12, or 16 with an XRC header.
+    #[inline]
+    pub const fn base_len(self) -> usize {
+        if self.has_xrceth() {
+            12 + 4
+        } else {
+            12
+        }
+    }
+
+    /// Length of all headers, in bytes: 12 to 44.
+    #[inline]
+    pub const fn header_len(self) -> usize {
+        self.base_len() + self.layout().size()
     }
 
     /// The length of the payload.
@@ -506,12 +598,14 @@ impl TryFrom<u8> for Opcode {
 mod tests {
     use super::*;
 
-    /// All codes of RC, the opcodes of `<rdma/ib_pack.h>` for UC and UD, and that of the CNP.
+    /// All codes of RC and XRC, the opcodes of `<rdma/ib_pack.h>` for UC and UD, and that of the CNP.
     const CODES: &[u8] = &[
         0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e,
         0x0f, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1d,
         0x1e, 0x1f, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x29, 0x2a, 0x2b, 0x64,
-        0x65, 0x81,
+        0x65, 0x81, 0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xab, 0xac,
+        0xad, 0xae, 0xaf, 0xb0, 0xb1, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6, 0xb7, 0xb8, 0xb9, 0xba, 0xbb,
+        0xbc, 0xbd, 0xbe, 0xbf,
     ];
 
     #[test]
@@ -548,11 +642,40 @@ mod tests {
             let built = match opcode.kind() {
                 Kind::Send => Opcode::send(opcode.service(), opcode.position(), opcode.tail()),
                 Kind::Write => Opcode::write(opcode.service(), opcode.position(), opcode.tail()),
-                Kind::ReadResponse => Some(Opcode::read_response(opcode.position())),
+                Kind::ReadResponse => {
+                    let of_rc = Opcode::read_response(opcode.position());
+                    Some(of_rc.in_service(opcode.service()))
+                }
                 _ => continue,
             };
             assert_eq!(built, Some(opcode));
         }
+    }
+
+    /// XRC has the operations of RC, with the XRC header in each request that is defined.
+    #[test]
+    fn xrc_is_rc_with_another_header() {
+        for &opcode in Opcode::ALL {
+            let is_request = opcode.is_request() && opcode.kind() != Kind::Reserved;
+            let expected = opcode.service() == Service::Xrc && is_request;
+            assert_eq!(opcode.has_xrceth(), expected, "{opcode:?}");
+            let of_xrc = opcode.in_service(Service::Xrc);
+            if opcode.service() != Service::Rc {
+                continue;
+            }
+            assert_eq!(of_xrc.code(), opcode.code() | 0xa0);
+            assert_eq!(of_xrc.in_service(Service::Rc), opcode);
+            let (rc, xrc) = (opcode.properties(), of_xrc.properties());
+            let alike = Properties {
+                service: rc.service,
+                has_xrceth: rc.has_xrceth,
+                ..*xrc
+            };
+            assert_eq!(alike, *rc, "{opcode:?}");
+            let more = if is_request { 4 } else { 0 };
+            assert_eq!(of_xrc.header_len(), opcode.header_len() + more);
+        }
+        assert_eq!(Opcode::RcFlush.in_service(Service::Ud), Opcode::RcFlush);
     }
 
     #[test]
@@ -568,6 +691,10 @@ mod tests {
                 assert_eq!(Opcode::send(Service::Uc, position, Tail::Invalidate), None);
                 assert_eq!(Opcode::send(Service::Ud, position, Tail::Invalidate), None);
                 assert_eq!(Opcode::write(Service::Rc, position, Tail::Invalidate), None);
+                assert_eq!(
+                    Opcode::write(Service::Xrc, position, Tail::Invalidate),
+                    None
+                );
             }
         }
     }
@@ -637,7 +764,8 @@ mod tests {
         for opcode in Opcode::ALL {
             assert!(!(opcode.is_request() && opcode.is_response()), "{opcode:?}");
             if opcode.is_response() {
-                assert_eq!(opcode.service(), Service::Rc, "{opcode:?}");
+                let reliable = [Service::Rc, Service::Xrc];
+                assert!(reliable.contains(&opcode.service()), "{opcode:?}");
             }
         }
         assert!(!Opcode::Cnp.is_request());

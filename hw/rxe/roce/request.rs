@@ -8,7 +8,7 @@ use crate::opcode::{Opcode, Position, Tail};
 use crate::psn::Psn;
 use crate::run::PacketRun;
 use crate::state::{SendAttr, Service, WcOpcode, WcStatus, MAX_MESSAGE};
-use crate::wire::{AtomicEth, Bth, Deth, Headers, Ieth, ImmDt, Packet, Parts, Reth};
+use crate::wire::{AtomicEth, Bth, Deth, Headers, Ieth, ImmDt, Packet, Parts, Reth, Xrceth};
 
 /// The high bit of a "controlled" queue key, in place of which the queue pair's own is sent (IBTA volume 1, 3.5.3).
 const QKEY_FROM_QP: u32 = 1 << 31;
@@ -120,7 +120,8 @@ impl SendWr {
             (Service::Ud, op) => matches!(op, SendOp::SendUd { .. }),
             (_, SendOp::SendUd { .. }) => false,
             (Service::Uc, _) => !self.is_answered(),
-            (Service::Rc, _) => !self.is_answered() || attr.max_rd_atomic > 0,
+            (Service::Rc | Service::XrcIni, _) => !self.is_answered() || attr.max_rd_atomic > 0,
+            (Service::XrcTgt, _) => false,
         };
         match (served, fits) {
             (false, _) => Err(WcStatus::LocQpOpErr),
@@ -163,7 +164,10 @@ impl SendWr {
     #[inline]
     fn content(&self, attr: &SendAttr, at: Position, offset: u32) -> Option<Content> {
         let service = attr.service.into();
-        let mut parts = Parts::default();
+        let mut parts = Parts {
+            xrceth: Xrceth { srqn: self.srqn },
+            ..Parts::default()
+        };
         let (opcode, has_payload) = match self.op {
             SendOp::Send { extra } => {
                 let tail = add_extra(extra, &mut parts);
@@ -181,7 +185,7 @@ impl SendWr {
             }
             SendOp::Read { va, rkey, .. } => {
                 parts.reth = self.reth(va, rkey, offset);
-                (Opcode::RcReadRequest, false)
+                (Opcode::RcReadRequest.in_service(service), false)
             }
             SendOp::Atomic { va, rkey, op } => {
                 let (opcode, swap_add, compare) = op.on_wire();
@@ -191,16 +195,16 @@ impl SendWr {
                     swap_add,
                     compare,
                 };
-                (opcode, false)
+                (opcode.in_service(service), false)
             }
             SendOp::AtomicWrite { va, rkey } => {
                 parts.reth = self.reth(va, rkey, 0);
-                (Opcode::RcAtomicWrite, true)
+                (Opcode::RcAtomicWrite.in_service(service), true)
             }
             SendOp::Flush { va, rkey, feth } => {
                 parts.reth = self.reth(va, rkey, 0);
                 parts.feth = feth;
-                (Opcode::RcFlush, false)
+                (Opcode::RcFlush.in_service(service), false)
             }
             SendOp::Local { .. } | SendOp::Invalid(_) => return None,
         };

@@ -493,7 +493,7 @@ impl Requester {
     #[inline]
     fn is_limited(&self, wr: &SendWr, messages: Msn) -> bool {
         let beyond = |limit: Msn| !limit.is_after(messages);
-        self.limit.is_some_and(beyond) && wr.takes_receive() && self.attr.service == Service::Rc
+        self.limit.is_some_and(beyond) && wr.takes_receive() && self.attr.service.is_reliable()
     }
 
     /// Records the receives that the peer reports. A report that is older than others says less than those.
@@ -533,12 +533,11 @@ impl Requester {
         if left == 1 || alone {
             return 1;
         }
-        let room = match self.attr.service {
-            Service::Rc => {
-                let window = self.attr.window.saturating_sub(self.outstanding());
-                window.min(ACK_REQ_INTERVAL.saturating_sub(self.unasked.packets))
-            }
-            Service::Uc | Service::Ud => left,
+        let room = if self.attr.service.is_reliable() {
+            let window = self.attr.window.saturating_sub(self.outstanding());
+            window.min(ACK_REQ_INTERVAL.saturating_sub(self.unasked.packets))
+        } else {
+            left
         };
         ops.longest_run(self.attr.mtu).min(left).min(room).max(1)
     }
@@ -547,7 +546,7 @@ impl Requester {
     /// or a later packet requests the acknowledge.
     #[inline]
     fn follower<O: SendOps>(&self, ops: &mut O) -> Option<SendWr> {
-        if self.attr.service != Service::Rc || self.state != State::Rts {
+        if !self.attr.service.is_reliable() || self.state != State::Rts {
             return None;
         }
         if self.unasked.messages.saturating_add(1) >= MESSAGES_PER_ACK {
@@ -578,7 +577,7 @@ impl Requester {
     /// The window limits the requests of this side; `max_rd_atomic` limits the READs that the peer answers at a time.
     #[inline]
     fn has_room(&self, alone: bool, answered: bool, count: u32) -> bool {
-        if self.attr.service != Service::Rc {
+        if !self.attr.service.is_reliable() {
             return true;
         }
         if answered && self.reads >= u32::from(self.attr.max_rd_atomic) {
@@ -603,7 +602,7 @@ impl Requester {
     /// the last one for now.
     #[inline]
     fn requests_ack(&self, ends: bool, packets: u32, count: u32) -> bool {
-        if self.attr.service != Service::Rc {
+        if !self.attr.service.is_reliable() {
             return false;
         }
         ends || self.unasked.packets.saturating_add(packets) >= ACK_REQ_INTERVAL
@@ -633,7 +632,7 @@ impl Requester {
         if answered {
             self.reads = self.reads.saturating_add(1);
         }
-        if self.attr.service != Service::Rc {
+        if !self.attr.service.is_reliable() {
             self.sent_unreliable(wr, index, ops);
         } else if self.wait == Wait::Nothing {
             self.start_timer(now);
@@ -707,9 +706,9 @@ impl Requester {
             self.complete(index, &wr, status, ops);
             self.oldest = Cursor::at(index.wrapping_add(1), self.max_psn, Msn::new(0));
         }
-        let state = match self.attr.service {
-            Service::Rc => State::Err,
-            Service::Uc | Service::Ud => State::Sqe,
+        let state = match self.attr.service.is_reliable() {
+            true => State::Err,
+            false => State::Sqe,
         };
         self.stop(state);
         ops.moved(state);

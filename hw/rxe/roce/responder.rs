@@ -32,7 +32,7 @@ const HALF: u32 = 1 << 23;
 
 impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     /// Handles a request packet, or a run of them that [`takes_run`](Self::takes_run) allows. The driver has checked the
-    /// partition key and, for RC and UC, that the packet is from the peer.
+    /// partition key and, for a connected service, that the packet is from the peer.
     ///
     /// Afterwards [`run`](Self::run) must be called, once for a batch of requests.
     pub fn receive<O: RecvOps<Region = R>>(
@@ -42,12 +42,12 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         ops: &mut O,
     ) -> Received {
         let opcode = packet.bth().opcode;
-        let fits = opcode.service() == self.attr.service.into() && opcode.is_request();
+        let fits = self.attr.service.takes(opcode) && opcode.is_request();
         if !fits || !self.state.receives() {
             return Received::Done;
         }
         match self.attr.service {
-            Service::Rc => self.reliable(packet, payload, ops),
+            Service::Rc | Service::XrcIni | Service::XrcTgt => self.reliable(packet, payload, ops),
             Service::Uc => self.unreliable(packet, payload, ops),
             Service::Ud => self.datagram(packet, payload, ops),
         }
@@ -67,7 +67,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
-    // Reliable connection.
+    // Reliable connection, and the target of an extended one.
 
     fn reliable<O: RecvOps<Region = R>>(
         &mut self,
@@ -140,7 +140,11 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
                     self.reply = Some(Reply::Ack);
                 }
             }
-            (Kind::ReadRequest, Ext::Reth(reth)) => self.replay_read(position, reth, ops),
+            (Kind::ReadRequest, Ext::Reth(reth)) => {
+                if self.names_srq(packet, ops).is_ok() {
+                    self.replay_read(position, reth, ops);
+                }
+            }
             _ => {
                 if let Some(resource) = self.resources.find(position) {
                     resource.replay(bth.opcode.kind());

@@ -18,7 +18,7 @@
 use crate::icrc;
 use crate::mtu::Mtu;
 use crate::opcode::{Kind, Opcode, Position, Service};
-use crate::wire::{pad_len, Bth, Headers, Packet, Parts};
+use crate::wire::{Bth, Headers, Packet, Parts};
 
 /// A run of packets on a path.
 #[derive(Clone, Copy, Debug)]
@@ -39,11 +39,11 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// Whether it has headers behind the base transport header.
+    /// Whether it has headers that a packet in the middle of its message has not.
     #[inline]
     pub const fn has_extensions(&self) -> bool {
-        let bare = Bth::LEN + self.len as usize + pad_len(self.len) + icrc::LEN;
-        self.udp_payload_len() > bare
+        let opcode = self.headers.opcode();
+        opcode.header_len() > opcode.base_len()
     }
 
     /// The length of the packet, from the base transport header to the ICRC, in bytes.
@@ -145,6 +145,7 @@ impl PacketRun {
             && !new.opcode.begins()
             && new.psn == have.psn.add(self.count())
             && (new.dest_qpn, new.pkey, new.migrated) == (have.dest_qpn, have.pkey, have.migrated)
+            && headers.xrceth() == run.xrceth()
             && next.count() == 1
             && next.payload_fits(self.mtu)
             && is_positive(headers);
@@ -165,6 +166,7 @@ impl PacketRun {
         };
         let (begin, end) = (Parts::of(run), Parts::of(headers));
         let parts = Parts {
+            xrceth: begin.xrceth,
             reth: begin.reth,
             aeth: headers.aeth().unwrap_or(begin.aeth),
             ..end
@@ -182,10 +184,13 @@ impl PacketRun {
     #[inline]
     pub fn append_middle(&mut self, bth: &[u8; Bth::LEN], udp_payload_len: usize) -> bool {
         let len = self.mtu.bytes();
+        let headers = self.packet.headers();
+        if headers.opcode().has_xrceth() {
+            return false;
+        }
         if !self.goes_on() || udp_payload_len != Bth::LEN + len as usize + icrc::LEN {
             return false;
         }
-        let headers = self.packet.headers();
         let have = *headers.bth();
         let (Some(middle), Some(payload_len)) = (
             opcode_of(have.opcode, false, false),
@@ -302,7 +307,7 @@ fn opcode_of(of: Opcode, begins: bool, ends: bool) -> Option<Opcode> {
     match of.kind() {
         Kind::Send => Opcode::send(of.service(), at, of.tail()),
         Kind::Write => Opcode::write(of.service(), at, of.tail()),
-        Kind::ReadResponse => Some(Opcode::read_response(at)),
+        Kind::ReadResponse => Some(Opcode::read_response(at).in_service(of.service())),
         _ => None,
     }
 }

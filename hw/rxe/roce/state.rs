@@ -6,13 +6,13 @@
 //! `<rdma/ib_verbs.h>`.
 
 use crate::mtu::Mtu;
-use crate::opcode;
+use crate::opcode::{self, Opcode};
 use crate::pkey::Pkey;
 use crate::psn::Psn;
 use crate::timer::{AckTimeout, RnrTimer};
 use crate::wire::Qpn;
 
-/// Transport service of a queue pair (IBTA volume 1, 9.2.1).
+/// Transport service of a queue pair (IBTA volume 1, 9.2.1 and annex A14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// Reliable connected: every message arrives once, in order, or an error completes.
@@ -21,6 +21,38 @@ pub enum Service {
     Uc,
     /// Unreliable datagram: single-packet messages to any peer. QP1 (GSI) behaves like this.
     Ud,
+    /// The initiator of an extended reliable connection: reliable, and a requester only. Each request names a shared receive queue
+    /// at the peer.
+    XrcIni,
+    /// The target of an extended reliable connection: reliable, and a responder only, which takes receives from the shared receive
+    /// queue that a request names.
+    XrcTgt,
+}
+
+impl Service {
+    /// Whether requests are acknowledged, and sent again after a loss.
+    #[inline]
+    pub const fn is_reliable(self) -> bool {
+        matches!(self, Self::Rc | Self::XrcIni | Self::XrcTgt)
+    }
+
+    /// Whether it is an end of an extended reliable connection.
+    #[inline]
+    pub const fn is_xrc(self) -> bool {
+        matches!(self, Self::XrcIni | Self::XrcTgt)
+    }
+
+    /// Whether a queue pair of the service takes packets with an opcode: those of the service, and of an extended reliable connection
+    /// those of the other end.
+    #[inline]
+    pub fn takes(self, opcode: Opcode) -> bool {
+        opcode.service() == self.into()
+            && match self {
+                Self::XrcIni => opcode.is_response(),
+                Self::XrcTgt => opcode.is_request(),
+                Self::Rc | Self::Uc | Self::Ud => true,
+            }
+    }
 }
 
 impl From<Service> for opcode::Service {
@@ -30,6 +62,7 @@ impl From<Service> for opcode::Service {
             Service::Rc => Self::Rc,
             Service::Uc => Self::Uc,
             Service::Ud => Self::Ud,
+            Service::XrcIni | Service::XrcTgt => Self::Xrc,
         }
     }
 }
@@ -123,16 +156,16 @@ pub struct SendAttr {
     pub qkey: u32,
     /// Whether every work request is signaled (`sq_sig_all`).
     pub signal_all: bool,
-    /// Timeout for a response. RC only.
+    /// Timeout for a response. RC and XRC only.
     pub ack_timeout: AckTimeout,
-    /// Retries (0..=7) after a timeout or a lost packet before RETRY_EXC_ERR. RC only.
+    /// Retries (0..=7) after a timeout or a lost packet before RETRY_EXC_ERR. RC and XRC only.
     pub retry_cnt: u8,
-    /// Retries (0..=6) after RNR NAKs before RNR_RETRY_EXC_ERR; 7: no limit. RC only.
+    /// Retries (0..=6) after RNR NAKs before RNR_RETRY_EXC_ERR; 7: no limit. RC and XRC only.
     pub rnr_retry: u8,
-    /// Maximum number of outstanding READ and ATOMIC requests. RC only.
+    /// Maximum number of outstanding READ and ATOMIC requests. RC and XRC only.
     pub max_rd_atomic: u8,
     /// Maximum number of unacknowledged packets, including READ responses (1..=2^22; a single READ may exceed it,
-    /// alone). RC only. See [`DEFAULT_WINDOW`].
+    /// alone). RC and XRC only. See [`DEFAULT_WINDOW`].
     pub window: u32,
 }
 
@@ -151,10 +184,10 @@ pub struct RecvAttr {
     pub pkey: Pkey,
     /// Queue key that received packets must have. UD only.
     pub qkey: u32,
-    /// Maximum number of outstanding READ and ATOMIC requests of the peer. RC only. Limited to the number of responder
+    /// Maximum number of outstanding READ and ATOMIC requests of the peer. RC and XRC only. Limited to the number of responder
     /// resources.
     pub max_dest_rd_atomic: u8,
-    /// The delay in RNR NAKs. RC only.
+    /// The delay in RNR NAKs. RC and XRC only.
     pub min_rnr_timer: RnrTimer,
     /// Access flags of the peer.
     pub access: RemoteAccess,

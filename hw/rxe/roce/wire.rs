@@ -2,7 +2,8 @@
 
 //! Reading and writing packets and their headers.
 //!
-//! On the wire, after the UDP header, a packet is: base transport header, extension headers, payload,
+//! On the wire, after the UDP header, a packet is: base transport header, XRC header of a request of an extended reliable
+//! connection, other extension headers, payload,
 //! pad bytes up to a multiple of four, ICRC. All integers are big-endian.
 //!
 //! [`Packet::parse`] is the only way from received bytes to a [`Packet`]. It fails only with a [`ParseError`], and its
@@ -18,17 +19,17 @@ use crate::psn::{Msn, Psn};
 
 pub use crate::cursor::{pad_len, ParseError};
 pub use crate::header::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Credits, Deth, Feth, Ieth, ImmDt, NakCode, Qpn, Reth,
-    Syndrome,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Credits, Deth, Feth, Ieth, ImmDt, NakCode, Qpn, Reth, Srqn,
+    Syndrome, Xrceth,
 };
 
-/// Maximum length of the headers, in bytes: a base transport header and an atomic one.
-pub const MAX_HEADERS: usize = 40;
+/// Maximum length of the headers, in bytes: a base transport header, an XRC and an atomic one.
+pub const MAX_HEADERS: usize = 44;
 
 /// Maximum length of a UDP payload, in bytes.
 pub const MAX_UDP_PAYLOAD: usize = 65_535 - icrc::UDP_LEN;
 
-/// Extension headers, in wire order.
+/// Extension headers, in wire order, without the XRC header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ext {
     /// None.
@@ -109,6 +110,8 @@ impl Ext {
 /// operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
+    /// For requests of an extended reliable connection.
+    pub xrceth: Xrceth,
     /// For READs, WRITEs, FLUSHes and ATOMIC WRITEs.
     pub reth: Reth,
     /// For responses.
@@ -133,6 +136,7 @@ impl Parts {
     pub(crate) fn of(headers: &Headers) -> Self {
         let default = Self::default();
         Self {
+            xrceth: headers.xrceth,
             reth: headers.reth().unwrap_or(default.reth),
             aeth: headers.aeth().unwrap_or(default.aeth),
             immdt: headers.immdt().unwrap_or(default.immdt),
@@ -147,6 +151,7 @@ impl Default for Parts {
     #[inline]
     fn default() -> Self {
         Self {
+            xrceth: Xrceth::default(),
             reth: Reth::default(),
             aeth: Aeth {
                 syndrome: Syndrome::ACK,
@@ -166,10 +171,11 @@ impl Default for Parts {
 ///
 /// # Invariants
 ///
-/// `ext` has the layout of `bth.opcode`.
+/// `ext` has the layout of `bth.opcode`. `xrceth` is the default where the opcode has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Headers {
     bth: Bth,
+    xrceth: Xrceth,
     ext: Ext,
 }
 
@@ -190,15 +196,22 @@ impl Headers {
             Layout::DethImmDt => Ext::DethImmDt(parts.deth, parts.immdt),
             Layout::FethReth => Ext::FethReth(parts.feth, parts.reth),
         };
-        Self { bth, ext }
+        let xrceth = if bth.opcode.has_xrceth() {
+            parts.xrceth
+        } else {
+            Xrceth { srqn: Srqn::new(0) }
+        };
+        Self { bth, xrceth, ext }
     }
 
-    /// Makes headers: `bth`, and the extension headers of its opcode, which are those of `other` if it has them.
+    /// Makes headers: `bth` of a packet of the same message as `other`, and the extension headers of its opcode, which are those
+    /// of `other` if it has them.
     #[inline]
     pub(crate) fn like(bth: Bth, other: &Self) -> Self {
         match bth.opcode.layout() {
             Layout::Bare => Self {
                 bth,
+                xrceth: other.xrceth,
                 ext: Ext::Bare,
             },
             layout if layout == other.opcode().layout() => Self { bth, ..*other },
@@ -218,7 +231,17 @@ impl Headers {
         &self.bth
     }
 
-    /// The extension headers.
+    /// The XRC header, if the opcode has one.
+    #[inline]
+    pub const fn xrceth(&self) -> Option<Xrceth> {
+        if self.bth.opcode.has_xrceth() {
+            Some(self.xrceth)
+        } else {
+            None
+        }
+    }
+
+    /// The extension headers, without the XRC header.
     #[inline]
     pub const fn ext(&self) -> &Ext {
         &self.ext
@@ -281,10 +304,10 @@ impl Headers {
         }
     }
 
-    /// The length of all headers, in bytes: 12 to 40.
+    /// The length of all headers, in bytes: 12 to 44.
     #[inline]
     pub const fn header_len(&self) -> usize {
-        self.bth.opcode.layout().header_len()
+        self.bth.opcode.header_len()
     }
 
     /// Writes the headers of a packet with `payload_len` bytes of payload to the start of `out`, and returns their
@@ -293,6 +316,9 @@ impl Headers {
     pub fn write(&self, payload_len: u32, out: &mut [u8; MAX_HEADERS]) -> usize {
         let mut writer = Writer::new(out);
         self.bth.write(payload_len, &mut writer);
+        if self.bth.opcode.has_xrceth() {
+            self.xrceth.write(&mut writer);
+        }
         self.ext.write(&mut writer);
         self.header_len()
     }
@@ -351,9 +377,14 @@ impl Packet {
         }
         let mut reader = Reader::new(head);
         let (bth, pad) = Bth::read(&mut reader)?;
+        let xrceth = if bth.opcode.has_xrceth() {
+            Xrceth::read(&mut reader)?
+        } else {
+            Xrceth::default()
+        };
         let ext = Ext::read(bth.opcode.layout(), &mut reader)?;
         let padded = udp_payload_len
-            .checked_sub(bth.opcode.layout().header_len() + icrc::LEN)
+            .checked_sub(bth.opcode.header_len() + icrc::LEN)
             .ok_or(ParseError::Short)?;
         if padded % 4 != 0 {
             return Err(ParseError::Unaligned);
@@ -365,7 +396,7 @@ impl Packet {
             return Err(ParseError::BadPayload);
         }
         Ok(Self {
-            headers: Headers { bth, ext },
+            headers: Headers { bth, xrceth, ext },
             payload_len,
             count: 1,
         })
@@ -390,7 +421,7 @@ impl Packet {
         self.count
     }
 
-    /// Offset of the packet's payload in the UDP payload, in bytes: 12 to 40.
+    /// Offset of the packet's payload in the UDP payload, in bytes: 12 to 44.
     #[inline]
     pub const fn payload_offset(&self) -> usize {
         self.headers.header_len()

@@ -60,14 +60,15 @@ impl List {
 ///
 /// # Errors
 ///
-/// `EINVAL` for an unsupported operation, inline data, and a list that is too long; `ENOMEM` when the ring is full.
+/// `EINVAL` for an unsupported operation, inline data, and a list that is too long, and for XRC, because the command has no field for
+/// the shared receive queue; `ENOMEM` when the ring is full.
 pub(crate) fn post_send<P: Objects>(
     wr: &SendWr<'_, P>,
     limits: &Limits,
     ring: &mut Consumer,
 ) -> Result {
     let request = kernel_request(wr)?;
-    if request.flags & code::INLINE != 0 {
+    if request.flags & code::INLINE != 0 || limits.service.is_xrc() {
         return Err(EINVAL);
     }
     let list = List::new(wr.sg_list(), limits.max_sge)?;

@@ -22,7 +22,8 @@ use roce::wire::Qpn;
 ///
 /// # Errors
 ///
-/// `EINVAL` for operations that the QP does not support, and beyond its limits. `place` is then empty.
+/// `EINVAL` for operations that the QP does not support, and beyond its limits; for all of XRC, because `struct ib_send_wr` has no
+/// field for the shared receive queue. `place` is then empty.
 #[inline]
 pub(crate) fn from_kernel<P: Objects>(
     wr: &rdma::SendWr<'_, P>,
@@ -32,6 +33,9 @@ pub(crate) fn from_kernel<P: Objects>(
     data: &mut [u8],
 ) -> Result {
     use rdma::SendOp as Op;
+    if limits.service.is_xrc() {
+        return Err(EINVAL);
+    }
     if limits.service == Service::Ud {
         return datagram(wr, (qp_type, pkeys), limits, place, data);
     }

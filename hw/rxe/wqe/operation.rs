@@ -8,7 +8,7 @@ use crate::limits;
 use crate::mw::BindInfo;
 use roce::memory::{AtomicOp, SendExtra, SendOp, SendWr, UdDest};
 use roce::state::{Service, WcOpcode, WcStatus};
-use roce::wire::{Feth, Qpn};
+use roce::wire::{Feth, Qpn, Srqn};
 
 /// `IB_WR_*` and `IB_SEND_*`: user space and kernel consumers use the same numbers.
 pub(super) mod code {
@@ -61,6 +61,8 @@ pub(super) struct Request {
     pub(super) bind: BindInfo,
     /// Placement type and selectivity of a flush.
     pub(super) flush: Feth,
+    /// The shared receive queue of the peer, of a request of XRC.
+    pub(super) srq_num: u32,
 }
 
 /// The operation of a request.
@@ -77,7 +79,20 @@ pub(super) fn operation(service: Service, request: &Request) -> Result<SendOp, W
             code::LOCAL_INV | code::BIND_MW => connected(request),
             _ => Err(WcStatus::LocQpOpErr),
         },
-        Service::Rc => connected(request),
+        Service::Rc | Service::XrcIni => connected(request),
+        Service::XrcTgt => Err(WcStatus::LocQpOpErr),
+    }
+}
+
+/// The shared receive queue that a request is for, which only one of XRC names.
+///
+/// # Errors
+///
+/// `LocQpOpErr` for a number of more than 24 bits.
+pub(super) fn srqn(service: Service, request: &Request) -> Result<Srqn, WcStatus> {
+    match service {
+        Service::XrcIni => Srqn::checked(request.srq_num).ok_or(WcStatus::LocQpOpErr),
+        _ => Ok(Srqn::default()),
     }
 }
 
@@ -208,7 +223,7 @@ pub(super) fn may_inline(op: &SendOp) -> bool {
     )
 }
 
-/// The request for the protocol.
+/// The request for the protocol, of another service than XRC.
 #[inline]
 pub(super) fn send_wr(op: SendOp, length: u32, flags: u32) -> SendWr {
     SendWr {
@@ -217,5 +232,6 @@ pub(super) fn send_wr(op: SendOp, length: u32, flags: u32) -> SendWr {
         signaled: flags & code::SIGNALED != 0,
         solicited: flags & code::SOLICITED != 0,
         fence: flags & code::FENCE != 0,
+        srqn: Srqn::default(),
     }
 }

@@ -10,6 +10,7 @@ use kernel::sync::Arc;
 use rdma::ProviderData;
 use roce::memory::{SendOp, SendWr};
 use roce::state::{Service, WcStatus};
+use roce::wire::Srqn;
 
 /// A driver whose memory regions and address handles are those of this device; its consumers' requests refer to them.
 pub(crate) trait Objects: ProviderData<Mr = Arc<Mr>, Ah = Arc<Ah>> {}
@@ -89,6 +90,7 @@ impl SendWqe {
                 signaled: true,
                 solicited: false,
                 fence: false,
+                srqn: Srqn::default(),
             },
             data: Data::List(0),
             av: None,

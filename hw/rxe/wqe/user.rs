@@ -3,7 +3,9 @@
 //! Parsing user requests: `struct rxe_send_wqe` and `struct rxe_recv_wqe`.
 
 use super::list::{list_length, Raw};
-use super::operation::{check_length, code, local_part, may_inline, operation, send_wr, Request};
+use super::operation::{
+    check_length, code, local_part, may_inline, operation, send_wr, srqn, Request,
+};
 use super::types::{Data, Limits, RecvWqe, SendWqe};
 use crate::ah::Av;
 use crate::limits;
@@ -14,7 +16,7 @@ use kernel::sync::Arc;
 use kernel_ext::bindings;
 use rdma::abi::ah::{AhFields, GlobalRoute};
 use rdma::Gid;
-use roce::memory::SendOp;
+use roce::memory::{SendOp, SendWr};
 use roce::state::WcStatus;
 use roce::wire::Feth;
 
@@ -28,6 +30,9 @@ pub(super) mod send_layout {
     type Ud = c::rxe_send_wr__bindgen_ty_2__bindgen_ty_4;
 
     pub(in crate::wqe) const WR_ID: usize = offset_of!(Wr, wr_id);
+    /// The number of the SRQ that a request of XRC is for. The kernel's header has no name for it; the change that was proposed to
+    /// rdma-core's provider has the number here, too, and the present provider writes 0.
+    pub(in crate::wqe) const SRQ_NUM: usize = offset_of!(Wr, reserved);
     pub(in crate::wqe) const OPCODE: usize = offset_of!(Wr, opcode);
     pub(in crate::wqe) const FLAGS: usize = offset_of!(Wr, send_flags);
     pub(in crate::wqe) const EX: usize = offset_of!(Wr, ex);
@@ -87,6 +92,7 @@ impl UserSend {
                 remote_qkey: raw.u32(at::REMOTE_QKEY),
                 bind: parse_bind(&raw),
                 flush: parse_flush(&raw),
+                srq_num: raw.u32(at::SRQ_NUM),
             },
             ah_num: raw.u32(at::AH_NUM),
             length: raw.u32(at::LENGTH),
@@ -136,6 +142,7 @@ impl UserSend {
     ) -> Result<SendWqe, WcStatus> {
         let request = &self.request;
         let op = operation(limits.service, request)?;
+        let srqn = srqn(limits.service, request)?;
         let inline = self.is_inline();
         if inline && !may_inline(&op) {
             return Err(WcStatus::LocQpOpErr);
@@ -156,7 +163,10 @@ impl UserSend {
         };
         Ok(SendWqe {
             wr_id: self.wr_id,
-            wr: send_wr(op, length, request.flags),
+            wr: SendWr {
+                srqn,
+                ..send_wr(op, length, request.flags)
+            },
             data: place,
             av,
             local: local_part(&op, request),

@@ -34,6 +34,7 @@ use crate::{
         stats::{HwStats, StatDesc},
         sysfs::AttributeGroup,
         ucontext::{Ucontext, UcontextBase},
+        xrcd::{Xrcd, XrcdBase},
     },
     Device, Gid, MaySleep, Pd, QpHandle, RecvWrs, SendWrs, Sge, SrqHandle, Udata, VirtDma, Vma,
     WcSink,
@@ -220,6 +221,22 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
+    // XRC domains.
+
+    /// Allocates an XRC domain. `udata` is `Some` for one of user space.
+    fn alloc_xrcd(
+        xrcd: &XrcdBase<Self>,
+        udata: Option<&Udata<'_>>,
+        sleep: &MaySleep,
+    ) -> Result<Self::Xrcd> {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// Releases an XRC domain, which no SRQ and no QP uses.
+    fn dealloc_xrcd(xrcd: &Xrcd<Self>, sleep: &MaySleep) -> Result {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
     // Address handles.
 
     /// Creates an AH. It may sleep only with `sleep`; `udata` is `None` without `sleep`.
@@ -385,7 +402,7 @@ pub trait Provider: ProviderData {
     /// Creates an SRQ.
     fn create_srq(
         srq: &SrqBase<Self>,
-        init: &mut SrqInitAttr<'_>,
+        init: &mut SrqInitAttr<'_, Self>,
         handle: Arc<SrqHandle>,
         udata: Option<&Udata<'_>>,
         sleep: &MaySleep,

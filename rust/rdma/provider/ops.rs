@@ -22,7 +22,10 @@ use core::{marker::PhantomData, ptr, ptr::NonNull};
 use kernel::{ffi::c_int, prelude::*};
 use rdma_bindings::ib_device_ops;
 
-use crate::{provider::counter::Counter, Ah, Cq, Mw, Pd, Provider, Qp, Srq, Ucontext};
+use crate::{
+    provider::{counter::Counter, xrcd::Xrcd},
+    Ah, Cq, Mw, Pd, Provider, Qp, Srq, Ucontext,
+};
 
 mod counter;
 mod device;
@@ -100,6 +103,9 @@ impl<P: Provider> ProviderOps<P> {
         alloc_pd: Some(Self::alloc_pd),
         dealloc_pd: Some(Self::dealloc_pd),
 
+        alloc_xrcd: entry!(HAS_ALLOC_XRCD, Self::alloc_xrcd),
+        dealloc_xrcd: entry!(HAS_ALLOC_XRCD, Self::dealloc_xrcd),
+
         create_ah: entry!(HAS_CREATE_AH, Self::create_ah),
         create_user_ah: entry!(HAS_CREATE_AH, Self::create_ah),
         modify_ah: entry!(HAS_MODIFY_AH, Self::modify_ah),
@@ -155,6 +161,7 @@ impl<P: Provider> ProviderOps<P> {
         size_ib_qp: Qp::<P>::SIZE,
         size_ib_srq: Srq::<P>::SIZE,
         size_ib_ucontext: Ucontext::<P>::SIZE,
+        size_ib_xrcd: Xrcd::<P>::SIZE,
         size_rdma_counter: Counter::<P>::SIZE,
         ..pin_init::zeroed()
     };

@@ -18,6 +18,7 @@ use crate::{
         ah::{AhAttr, AhAttrOut},
         data::ProviderData,
         object::{Base, Object},
+        xrcd::Xrcd,
     },
     Cq, Device, Pd, QpHandle, Srq,
 };
@@ -177,6 +178,14 @@ impl<'a, P: ProviderData> QpInitAttr<'a, P> {
         let raw = self.raw.srq;
         // SAFETY: By the safety requirements of `from_raw`.
         (!raw.is_null()).then(|| unsafe { Srq::from_raw(raw) })
+    }
+
+    /// The XRC domain of the target of an extended reliable connection.
+    #[inline]
+    pub fn xrcd(&self) -> Option<&'a Xrcd<P>> {
+        let raw = self.raw.xrcd;
+        // SAFETY: By the safety requirements of `from_raw`.
+        (!raw.is_null()).then(|| unsafe { Xrcd::from_raw(raw) })
     }
 }
 

@@ -11,7 +11,7 @@ use crate::resources::{Answer, Resource, Slot};
 use crate::state::{
     Access, Counter, QpEvent, RecvCompletion, RecvOpcode, State, WcStatus, GRH_LEN, MAX_MESSAGE,
 };
-use crate::wire::{AtomicEth, Bth, Ext, Packet, Reth};
+use crate::wire::{AtomicEth, Bth, Ext, Packet, Reth, Srqn};
 
 /// Why a request is not executed.
 pub(super) enum Failure {
@@ -76,6 +76,10 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     ) -> Result<(), Failure> {
         let opcode = packet.bth().opcode;
         self.check(packet)?;
+        self.names_srq(packet, ops)?;
+        if opcode.begins() {
+            self.srqn = named_srq(packet);
+        }
         self.take_receive(opcode, ops)?;
         let taken = match (opcode.kind(), packet.headers().ext()) {
             (Kind::Send, _) => {
@@ -126,7 +130,8 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         };
     }
 
-    /// Checks the packet's position in its message, its length, and the access flags of the peer.
+    /// Checks the packet's position in its message, its length, the access flags of the peer, and that all packets of a message name
+    /// the same shared receive queue.
     #[inline]
     pub(super) fn check(&self, packet: &Packet) -> Result<(), Failure> {
         let opcode = packet.bth().opcode;
@@ -143,13 +148,28 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             Kind::Reserved => false,
             _ => true,
         };
-        if !in_order || !allowed {
+        let same_srq = opcode.begins() || named_srq(packet) == self.srqn;
+        if !in_order || !allowed || !same_srq {
             return Err(Failure::INVALID);
         }
         if !packet.payload_fits(self.attr.mtu) {
             return Err(Failure::LIMIT);
         }
         Ok(())
+    }
+
+    /// Tells the driver of the shared receive queue that a request of an extended reliable connection names. One that is unknown,
+    /// or of another domain, is a violation of access: the drivers of hardware report it so (annex A14).
+    #[inline]
+    pub(super) fn names_srq<O: RecvOps<Region = R>>(
+        &mut self,
+        packet: &Packet,
+        ops: &mut O,
+    ) -> Result<(), Failure> {
+        match named_srq(packet) {
+            Some(srqn) => Ok(ops.name_srq(srqn)?),
+            None => Ok(()),
+        }
     }
 
     /// Takes a receive, if the packet needs one and there is no current one.
@@ -400,6 +420,12 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         ops.complete_recv(self.completion(packet, RecvOpcode::Recv, end));
         Ok(())
     }
+}
+
+/// The shared receive queue that a request of an extended reliable connection names.
+#[inline]
+fn named_srq(packet: &Packet) -> Option<Srqn> {
+    packet.headers().xrceth().map(|xrceth| xrceth.srqn)
 }
 
 /// Checks the range of a READ or WRITE; an empty one needs no memory.

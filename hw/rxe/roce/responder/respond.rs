@@ -50,7 +50,8 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             let Response {
                 psn, count, len, ..
             } = response;
-            let mut bth = Bth::new(response.opcode, self.attr.pkey, self.attr.dest_qpn, psn);
+            let opcode = response.opcode.in_service(self.attr.service.into());
+            let mut bth = Bth::new(opcode, self.attr.pkey, self.attr.dest_qpn, psn);
             bth.migrated = ops.has_migrated();
             let mut parts = response.parts;
             parts.aeth.syndrome = Syndrome::Ack(credits);
@@ -123,12 +124,8 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             (Reply::RnrNak, _) => (Syndrome::RnrNak(self.attr.min_rnr_timer), self.expected),
             (Reply::Refusal(code, psn), _) => (Syndrome::Nak(code), psn),
         };
-        let mut bth = Bth::new(
-            Opcode::RcAcknowledge,
-            self.attr.pkey,
-            self.attr.dest_qpn,
-            psn,
-        );
+        let opcode = Opcode::RcAcknowledge.in_service(self.attr.service.into());
+        let mut bth = Bth::new(opcode, self.attr.pkey, self.attr.dest_qpn, psn);
         bth.migrated = ops.has_migrated();
         let aeth = Aeth {
             syndrome,

@@ -10,7 +10,7 @@ use crate::psn::{Msn, Psn};
 use crate::resources::{Resources, Slot};
 use crate::state::{RecvAttr, RemoteAccess, Service, State};
 use crate::timer::RnrTimer;
-use crate::wire::{NakCode, Qpn};
+use crate::wire::{NakCode, Qpn, Srqn};
 
 /// The first position: large enough that all duplicates have a position.
 const FIRST_POSITION: u64 = 1 << 24;
@@ -76,6 +76,8 @@ pub struct Responder<R, S> {
     pub(super) position: u64,
     pub(super) msn: Msn,
     pub(super) message: Option<Message<R>>,
+    /// The shared receive queue that the first packet of the message has named. Extended reliable connection only.
+    pub(super) srqn: Option<Srqn>,
     /// Length of the current receive.
     pub(super) recv: Option<u32>,
     /// PSN of the last packet of a SEND or WRITE.
@@ -101,6 +103,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             position: FIRST_POSITION,
             msn: Msn::new(0),
             message: None,
+            srqn: None,
             recv: None,
             ackable: None,
             nak_sent: false,
@@ -197,6 +200,13 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         self.resources.clear();
     }
 
+    /// The shared receive queue that the message names is gone, and with it the current receive, without a completion. What follows
+    /// of the message is refused.
+    pub fn forget_receive(&mut self) {
+        self.message = None;
+        self.recv = None;
+    }
+
     /// To RESET: drops everything, including the current receive.
     pub fn reset(&mut self) {
         let Self {
@@ -208,6 +218,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             position,
             msn,
             message,
+            srqn,
             recv,
             ackable,
             nak_sent,
@@ -223,6 +234,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         *position = FIRST_POSITION;
         *msn = Msn::new(0);
         *message = None;
+        *srqn = None;
         *recv = None;
         *ackable = None;
         *nak_sent = false;

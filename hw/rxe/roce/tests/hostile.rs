@@ -3,7 +3,7 @@
 //! Malicious packets, driver methods that fail and state changes at any time: nothing panics, nothing completes twice
 //! or out of order, and at the end everything is flushed.
 //!
-//! concerns rows 3.051, 3.053, 3.083, 3.085, 3.106, 3.107
+//! concerns rows 3.004, 3.051, 3.053, 3.083, 3.085, 3.106, 3.107
 
 mod common;
 
@@ -23,7 +23,7 @@ use roce::state::{Run, Service, State, Time, WcOpcode, WcStatus};
 use roce::timer::RnrTimer;
 use roce::wire::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Credits, Deth, Feth, Headers, Ieth, ImmDt, NakCode, Packet,
-    Parts, Qpn, Reth, Syndrome, MAX_HEADERS,
+    Parts, Qpn, Reth, Srqn, Syndrome, Xrceth, MAX_HEADERS,
 };
 
 struct Rig {
@@ -52,7 +52,15 @@ impl Rig {
     /// A queue pair of any service with random attributes.
     fn start(&mut self) {
         let rng = &mut self.rng;
-        let service = [Service::Rc, Service::Rc, Service::Uc, Service::Ud][rng.below(4) as usize];
+        let services = [
+            Service::Rc,
+            Service::Rc,
+            Service::Uc,
+            Service::Ud,
+            Service::XrcIni,
+            Service::XrcTgt,
+        ];
+        let service = services[rng.below(6) as usize];
         let mut send = send_attr(service);
         let mut recv = recv_attr(service);
         let psn = Psn::new(rng.next() as u32);
@@ -66,6 +74,8 @@ impl Rig {
         recv.access.write = rng.hits(900);
         self.world = World::new(2048, rng.next());
         (self.world.busy, self.world.dropped) = (100, 50);
+        self.world.add_srq(RKEY, true);
+        self.world.add_srq(2, false);
         self.requester.start(send);
         self.responder.start(recv);
     }
@@ -111,7 +121,13 @@ impl Rig {
             _ => self.rng.below(900) as u32,
         };
         let rkey = if self.rng.hits(950) { RKEY } else { 0 };
+        let srqn = Srqn::new(match self.rng.below(10) {
+            0 => 2,
+            1 => 3,
+            _ => RKEY,
+        });
         Parts {
+            xrceth: Xrceth { srqn },
             reth: Reth { va, rkey, length },
             aeth: Aeth {
                 syndrome: self.syndrome(),
@@ -247,6 +263,7 @@ impl Rig {
             signaled,
             solicited,
             fence,
+            srqn: Srqn::default(),
         };
         self.world.post_wr(wr, vec![0; len]);
     }
@@ -303,6 +320,7 @@ impl Rig {
             70..=79 => {
                 let len = self.rng.below(700) as usize;
                 self.world.post_recv(len);
+                self.world.post_srq_recv(RKEY, len);
             }
             80..=94 => {
                 let budget = self.rng.below(9) as u32;

@@ -9,7 +9,8 @@ use roce::pkey::Pkey;
 use roce::psn::{Msn, Psn};
 use roce::run::{PacketRun, Segments};
 use roce::wire::{
-    Aeth, Bth, Headers, Ieth, ImmDt, NakCode, Packet, Parts, Qpn, Reth, Syndrome, MAX_HEADERS,
+    Aeth, Bth, Headers, Ieth, ImmDt, NakCode, Packet, Parts, Qpn, Reth, Srqn, Syndrome, Xrceth,
+    MAX_HEADERS,
 };
 
 /// A message in packets, as an engine that knows no runs sends it.
@@ -20,7 +21,9 @@ struct Message {
 }
 
 fn parts(seed: u64) -> Parts {
+    let srqn = Srqn::new(seed as u32);
     Parts {
+        xrceth: Xrceth { srqn },
         reth: Reth {
             va: seed,
             rkey: seed as u32,
@@ -40,7 +43,7 @@ fn opcode(kind: Kind, service: Service, at: Position, tail: Tail) -> Option<Opco
     match kind {
         Kind::Send => Opcode::send(service, at, tail),
         Kind::Write => Opcode::write(service, at, tail),
-        _ => Some(Opcode::read_response(at)),
+        _ => Some(Opcode::read_response(at).in_service(service)),
     }
 }
 
@@ -53,6 +56,9 @@ fn message() -> impl Strategy<Value = Message> {
         (Kind::Write, Service::Rc, Tail::Plain),
         (Kind::Write, Service::Uc, Tail::Immediate),
         (Kind::ReadResponse, Service::Rc, Tail::Plain),
+        (Kind::Send, Service::Xrc, Tail::Plain),
+        (Kind::Write, Service::Xrc, Tail::Immediate),
+        (Kind::ReadResponse, Service::Xrc, Tail::Plain),
     ];
     let shape = (0..kinds.len(), 0..5usize, 2..40u32, 1..=4096u32);
     (shape, any::<u64>(), any::<u32>(), any::<bool>()).prop_map(
@@ -115,13 +121,15 @@ proptest! {
     }
 
     #[test]
-    fn what_is_out_of_order_does_not_join(message in message(), wrong in 1..40usize, how in 0..7u32) {
+    fn what_is_out_of_order_does_not_join(message in message(), wrong in 1..40usize, how in 0..8u32) {
         let Message { mut packets, mtu } = message;
         let wrong = 1 + wrong % (packets.len() - 1);
         let packet = packets[wrong];
         let mut bth = *packet.bth();
         let mut len = packet.payload_len();
         let mut fields = parts(1);
+        let xrceth = packet.headers().xrceth();
+        fields.xrceth = xrceth.unwrap_or_default();
         match how {
             0 => bth.psn = bth.psn.next(),
             1 => bth.dest_qpn = Qpn::new(8),
@@ -132,6 +140,10 @@ proptest! {
                 .iter()
                 .find(|first| first.kind() == bth.opcode.kind())
                 .unwrap_or(&Opcode::RcReadResponseFirst),
+            6 => {
+                fields.xrceth.srqn = Srqn::new(fields.xrceth.srqn.get() ^ 1);
+                prop_assume!(xrceth.is_some());
+            }
             _ => {
                 fields.aeth.syndrome = Syndrome::Nak(NakCode::RemoteAccess);
                 prop_assume!(packet.headers().aeth().is_some());
@@ -144,7 +156,8 @@ proptest! {
 }
 
 proptest! {
-    /// What joins a run by its bytes joins it parsed too, with the same result; what is plainly the next packet does join.
+    /// What joins a run by its bytes joins it parsed too, with the same result; what is plainly the next packet does join, but for one
+    /// with an XRC header.
     #[test]
     fn a_packet_joins_by_its_bytes_as_it_does_parsed(
         message in message(),
@@ -164,7 +177,8 @@ proptest! {
                 prop_assert_eq!(by_bytes.packet(), parsed.packet());
             } else {
                 let intact = longer == 0 && flips.iter().all(|&(byte, _)| byte >= Bth::LEN);
-                let middle = packet.headers().opcode().position() == Position::Middle;
+                let opcode = packet.headers().opcode();
+                let middle = opcode.position() == Position::Middle && !opcode.has_xrceth();
                 prop_assert!(flips.len() == 2 || !intact || !middle);
             }
             prop_assert!(run.append(packet));
@@ -188,6 +202,34 @@ fn a_negative_response_is_no_part_of_a_run() {
     let mut run = begin(Syndrome::ACK);
     assert!(!run.append(&read_response(Opcode::RcReadResponseLast, 8, nak)));
     assert!(run.append(&read_response(Opcode::RcReadResponseLast, 8, Syndrome::ACK)));
+}
+
+/// A packet of XRC whose payload is too short by the length of the XRC header has the length of a full one without it.
+#[test]
+fn a_short_packet_of_xrc_does_not_join_by_its_bytes() {
+    let packet = |opcode, psn, len| {
+        let bth = Bth::new(opcode, Pkey::DEFAULT, Qpn::new(9), Psn::new(psn));
+        Packet::new(Headers::new(bth, &parts(3)), len)
+    };
+    let mut run = PacketRun::of(&packet(Opcode::XrcSendFirst, 7, 1024));
+    let short = packet(Opcode::XrcSendMiddle, 8, 1020);
+    let bth = short.bth().bytes(1020);
+    assert_eq!(short.udp_payload_len(), Bth::LEN + 1024 + 4);
+    assert!(!run.append_middle(&bth, short.udp_payload_len()));
+    assert!(!run.append(&short));
+}
+
+/// A packet of a message has headers that those in its middle have not, or only the XRC header.
+#[test]
+fn extensions_are_headers_that_a_middle_packet_has_not() {
+    let has = |opcode| {
+        let bth = Bth::new(opcode, Pkey::DEFAULT, Qpn::new(9), Psn::new(7));
+        let run = PacketRun::of(&Packet::new(Headers::new(bth, &parts(3)), 1024));
+        run.slice(0).has_extensions()
+    };
+    assert!(!has(Opcode::RcSendMiddle) && !has(Opcode::XrcSendMiddle));
+    assert!(!has(Opcode::XrcSendFirst) && has(Opcode::XrcWriteFirst));
+    assert!(has(Opcode::RcReadResponseFirst) && has(Opcode::XrcSendLastImmediate));
 }
 
 #[test]
@@ -279,7 +321,7 @@ fn segments_have_one_length_but_for_the_last() {
         for index in 1..count {
             let ends = index + 1 == count;
             let at = Position::of(false, ends);
-            let next = crate::opcode(opcode.kind(), Service::Rc, at, Tail::Plain);
+            let next = crate::opcode(opcode.kind(), opcode.service(), at, Tail::Plain);
             let bth = Bth::new(
                 next.expect("it has such packets"),
                 Pkey::DEFAULT,
@@ -319,6 +361,12 @@ fn segments_have_one_length_but_for_the_last() {
     assert_eq!(cut(&write, 1, 65_000), [1; 20]);
     assert_eq!(cut(&run(Opcode::RcWriteFirst, 5, 20), 64, 65_000), [2, 18]);
     assert_eq!(cut(&run(Opcode::RcSendFirst, 1024, 4), 64, 65_000), [4]);
+    // All packets of a SEND of XRC have the XRC header.
+    assert_eq!(cut(&run(Opcode::XrcSendFirst, 1024, 4), 64, 65_000), [4]);
+    assert_eq!(
+        cut(&run(Opcode::XrcWriteFirst, 1024, 20), 64, 65_000),
+        [2, 18]
+    );
     let read = run(Opcode::RcReadResponseFirst, 1024, 6);
     assert_eq!(cut(&read, 64, 65_000), [2, 3, 1]);
     let read = run(Opcode::RcReadResponseFirst, 1020, 6);

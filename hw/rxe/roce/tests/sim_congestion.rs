@@ -21,7 +21,7 @@ use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
 use roce::state::{Run, Service, Time, WcStatus};
 use roce::timer::AckTimeout;
-use roce::wire::Packet;
+use roce::wire::{Packet, Srqn};
 
 /// Headers of Ethernet, IP and UDP, preamble and gap, in bytes.
 const BELOW: u64 = 14 + 20 + 8 + 24;
@@ -358,6 +358,7 @@ impl Side {
                 signaled: true,
                 solicited: false,
                 fence: false,
+                srqn: Srqn::default(),
             };
             self.world.post_wr(wr, vec![7; MESSAGE]);
             new += 1;

@@ -19,6 +19,7 @@ use roce::mtu::Mtu;
 use roce::psn::Psn;
 use roce::state::{Completion, Counter, QpEvent, RecvOpcode, Service, WcOpcode, WcStatus};
 use roce::timer::AckTimeout;
+use roce::wire::Srqn;
 
 /// The time-out of the requesters, and its length in nanoseconds.
 const ACK_TIMEOUT: AckTimeout = AckTimeout::new(5);
@@ -319,6 +320,7 @@ fn plan(case: &Case, constant: &[u8], world: &mut World, rng: &mut Rng) -> Plan 
             signaled: rng.hits(500),
             solicited,
             fence: rng.hits(150),
+            srqn: Srqn::default(),
         };
         world.post_wr(wr, data);
         plan.results.push(result);

@@ -11,11 +11,15 @@ use roce::psn::{Msn, Psn};
 use roce::timer::RnrTimer;
 use roce::wire::{
     pad_len, Aeth, AtomicAckEth, AtomicEth, Bth, Credits, Deth, Ext, Feth, Headers, Ieth, ImmDt,
-    NakCode, Packet, ParseError, Parts, Qpn, Reth, Syndrome, MAX_HEADERS, MAX_UDP_PAYLOAD,
+    NakCode, Packet, ParseError, Parts, Qpn, Reth, Srqn, Syndrome, Xrceth, MAX_HEADERS,
+    MAX_UDP_PAYLOAD,
 };
 
 /// Parts with distinct bytes, so that no two fields are confused.
 const PARTS: Parts = Parts {
+    xrceth: Xrceth {
+        srqn: Srqn::new(0xc1_c2c3),
+    },
     reth: Reth {
         va: 0x0102_0304_0506_0708,
         rkey: 0x1112_1314,
@@ -46,6 +50,7 @@ const PARTS: Parts = Parts {
     },
 };
 
+const XRCETH: &[u8] = &[0, 0xc1, 0xc2, 0xc3];
 const IMMDT: &[u8] = &[0x81, 0x82, 0x83, 0x84];
 const IETH: &[u8] = &[0x91, 0x92, 0x93, 0x94];
 const RETH: &[u8] = &[
@@ -73,6 +78,16 @@ fn golden_extension(code: u8) -> Vec<u8> {
         0x1c => &[FETH, RETH],
         0x64 => &[DETH],
         0x65 => &[DETH, IMMDT],
+        // Annex A14: as on a reliable connection, with the XRC header first in each request.
+        0xa0 | 0xa1 | 0xa2 | 0xa4 | 0xa7 | 0xa8 => &[XRCETH],
+        0xa3 | 0xa5 | 0xa9 => &[XRCETH, IMMDT],
+        0xa6 | 0xaa | 0xac | 0xbd => &[XRCETH, RETH],
+        0xab => &[XRCETH, RETH, IMMDT],
+        0xad | 0xaf | 0xb0 | 0xb1 => &[AETH],
+        0xb2 => &[AETH, ATOMIC_ACK_ETH],
+        0xb3 | 0xb4 => &[XRCETH, ATOMIC_ETH],
+        0xb6 | 0xb7 => &[XRCETH, IETH],
+        0xbc => &[XRCETH, FETH, RETH],
         _ => &[],
     };
     parts.concat()
@@ -141,7 +156,7 @@ fn base_header_bytes() {
     assert_eq!(bytes(&bth, 0)[8], 0x80);
 }
 
-// concerns rows 3.013 3.014 3.015
+// concerns rows 3.013 3.014 3.015 8.004
 #[test]
 fn extension_headers_of_every_opcode() {
     for &opcode in Opcode::ALL {
@@ -179,6 +194,11 @@ fn accessors_agree_with_the_opcode() {
         let golden = golden_extension(opcode.code());
         let has = |part: &[u8]| golden.windows(part.len()).any(|window| window == part);
         assert_eq!(
+            headers.xrceth(),
+            has(XRCETH).then_some(PARTS.xrceth),
+            "{opcode:?}"
+        );
+        assert_eq!(
             headers.reth(),
             has(RETH).then_some(PARTS.reth),
             "{opcode:?}"
@@ -207,6 +227,32 @@ fn accessors_agree_with_the_opcode() {
         assert_eq!(layout.has_reth(), has(RETH));
         assert_eq!(layout.has_aeth(), has(AETH));
         assert_eq!(layout.has_immdt(), has(IMMDT));
+    }
+}
+
+/// The upper eight bits of an XRC header are reserved: sent as zeros, and ignored.
+// concerns rows 8.004
+#[test]
+fn an_xrc_header_has_24_bits() {
+    let mut sent = frame(&plain(Opcode::XrcSendOnly), 5);
+    assert_eq!(sent[12..16], *XRCETH);
+    sent[12] = 0xff;
+    let packet = parse(&sent).unwrap();
+    assert_eq!(packet.headers().xrceth(), Some(PARTS.xrceth));
+    assert_eq!(packet.payload_offset(), 16);
+    assert_eq!(Srqn::checked(0xff_ffff), Some(Srqn::new(0xff_ffff)));
+    assert_eq!(Srqn::checked(0x100_0000), None);
+    assert_eq!(Srqn::new(0x100_0001), Srqn::new(1));
+}
+
+/// A packet that ends within its XRC header, or has only that and no room for the ICRC, is no packet.
+// concerns rows 8.004
+#[test]
+fn an_xrc_header_is_there_as_a_whole() {
+    let whole = frame(&plain(Opcode::XrcSendOnly), 0);
+    assert!(parse(&whole).is_ok());
+    for len in 12..whole.len() {
+        assert_eq!(parse(&whole[..len]), Err(ParseError::Short), "{len}");
     }
 }
 
@@ -451,12 +497,13 @@ fn any_syndrome() -> impl Strategy<Value = Syndrome> {
 prop_compose! {
     fn any_parts()(
         [va, atomic_va, swap_add, compare, original] in any::<[u64; 5]>(),
-        [rkey, length, atomic_rkey, immdt, ieth, qkey, src_qpn, msn] in any::<[u32; 8]>(),
+        [rkey, length, atomic_rkey, immdt, ieth, qkey, src_qpn, msn, srqn] in any::<[u32; 9]>(),
         syndrome in any_syndrome(),
         placement in 0..16u8,
         selectivity in 0..4u8,
     ) -> Parts {
         Parts {
+            xrceth: Xrceth { srqn: Srqn::new(srqn) },
             reth: Reth { va, rkey, length },
             aeth: Aeth { syndrome, msn: Msn::new(msn) },
             atomic: AtomicEth { va: atomic_va, rkey: atomic_rkey, swap_add, compare },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The C entry points for devices, ports, user contexts and PDs.
+//! The C entry points for devices, ports, user contexts, PDs and XRC domains.
 
 use kernel::{
     bindings::vm_area_struct,
@@ -11,7 +11,7 @@ use kernel::{
 use rdma_bindings::{
     self as bindings, ib_device, ib_device_attr, ib_device_modify, ib_gid, ib_gid_attr, ib_grh,
     ib_mad, ib_pd, ib_port_attr, ib_port_immutable, ib_port_modify, ib_ucontext, ib_udata, ib_wc,
-    rdma_hw_stats,
+    ib_xrcd, rdma_hw_stats,
 };
 
 use super::{counter::alloc_stats, errno, no_handler, ProviderOps};
@@ -21,7 +21,7 @@ use crate::{
         mad::{Mad, MadInfo},
         port::PortModifyMask,
     },
-    provider::{device::DeviceModify, stats::HwStats, sysfs::Bounded},
+    provider::{device::DeviceModify, stats::HwStats, sysfs::Bounded, xrcd::Xrcd},
     Device, MaySleep, Pd, Provider, Ucontext, Udata, Vma,
 };
 
@@ -420,5 +420,42 @@ impl<P: Provider> ProviderOps<P> {
         };
         // SAFETY: By the contract of the table.
         errno(unsafe { Pd::<P>::destroy(pd, release, no_handler) })
+    }
+
+    /// The C entry point of [`Provider::alloc_xrcd`].
+    ///
+    /// # Safety
+    ///
+    /// See [`ops`](crate::provider::ops).
+    pub(super) unsafe extern "C" fn alloc_xrcd(xrcd: *mut ib_xrcd, udata: *mut ib_udata) -> c_int {
+        // SAFETY: By the contract of the table.
+        errno(unsafe {
+            Xrcd::create(
+                xrcd,
+                (),
+                |xrcd| P::alloc_xrcd(xrcd, Udata::from_raw(udata).as_ref(), &MaySleep::assume()),
+                no_handler,
+            )
+        })
+    }
+
+    /// The C entry point of [`Provider::dealloc_xrcd`].
+    ///
+    /// # Safety
+    ///
+    /// See [`ops`](crate::provider::ops).
+    pub(super) unsafe extern "C" fn dealloc_xrcd(
+        xrcd: *mut ib_xrcd,
+        _udata: *mut ib_udata,
+    ) -> c_int {
+        let release = |xrcd: &Xrcd<P>| {
+            if !P::HAS_DEALLOC_XRCD {
+                return Ok(());
+            }
+            // SAFETY: By the contract of the table.
+            P::dealloc_xrcd(xrcd, unsafe { &MaySleep::assume() })
+        };
+        // SAFETY: By the contract of the table.
+        errno(unsafe { Xrcd::<P>::destroy(xrcd, release, no_handler) })
     }
 }

@@ -416,7 +416,7 @@ impl<P: Provider> ProviderOps<P> {
                 srq,
                 handle.clone(),
                 |srq| {
-                    let mut init = SrqInitAttr::new(&mut *init);
+                    let mut init = SrqInitAttr::from_raw(&mut *init);
                     let udata = Udata::from_raw(udata);
                     P::create_srq(srq, &mut init, handle, udata.as_ref(), &MaySleep::assume())
                 },

@@ -28,6 +28,7 @@ macro_rules! provider {
         impl ProviderData for Minimal {
             type Ucontext = ();
             type Pd = ();
+            type Xrcd = ();
             type Ah = ();
             type Cq = ();
             type Qp = ();

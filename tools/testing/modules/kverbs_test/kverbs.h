@@ -64,6 +64,7 @@ void kv_test_events(struct kv *kv);
 void kv_test_states(struct kv *kv);
 void kv_test_objects(struct kv *kv);
 void kv_test_srq(struct kv *kv);
+void kv_test_xrc(struct kv *kv);
 void kv_test_ah(struct kv *kv);
 void kv_test_qp(struct kv *kv);
 void kv_test_cq(struct kv *kv);

@@ -46,6 +46,7 @@ static int __init kverbs_init(void)
 		kv_test_moderation(&kv);
 		kv_test_qp(&kv);
 		kv_test_srq(&kv);
+		kv_test_xrc(&kv);
 		kv_test_ah(&kv);
 		kv_test_memory(&kv);
 		kv_test_packing(&kv);

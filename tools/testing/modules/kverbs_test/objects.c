@@ -4,8 +4,6 @@
 #include <linux/kthread.h>
 #include "kverbs.h"
 
-struct ib_xrcd *ib_alloc_xrcd_user(struct ib_device *device, struct inode *inode, struct ib_udata *udata);
-
 /* The handle of a PD says which device it is of: what is made by a PD alone is of that device. */
 static void one_handle(struct kv *kv)
 {
@@ -226,7 +224,6 @@ void kv_test_cq(struct kv *kv)
 	struct ib_cq_init_attr attr = { .cqe = 16 };
 	DECLARE_COMPLETION_ONSTACK(told);
 	struct ib_cq *cq, *own = kv->cq;
-	struct ib_xrcd *xrcd;
 	struct ib_qp *qp;
 	struct ib_wc wc;
 	int ret;
@@ -262,12 +259,6 @@ void kv_test_cq(struct kv *kv)
 	ib_destroy_cq(cq);
 
 	concurrent(kv);
-
-	xrcd = ib_alloc_xrcd_user(kv->device, NULL, NULL);
-	if (IS_ERR(xrcd))
-		CHECK_EQ("XRC domains are there, or not supported", -EOPNOTSUPP, PTR_ERR(xrcd));
-	else
-		CHECK_EQ("an XRC domain is allocated", 0, ib_dealloc_xrcd_user(xrcd, NULL));
 }
 
 static void srq_event(struct ib_event *event, void *context)

@@ -20,7 +20,7 @@ enum {
 	SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND_LAST_IMM, SEND_ONLY, SEND_ONLY_IMM, WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMM,
 	WRITE_ONLY, WRITE_ONLY_IMM, READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACK, ATOMIC_ACK, COMPARE_SWAP, FETCH_ADD,
 	SEND_LAST_INV = 0x16, SEND_ONLY_INV = 0x17, FLUSH = 0x1c, ATOMIC_WRITE = 0x1d,
-	SERVICE_RC = 0x00, SERVICE_UC = 0x20, SERVICE_UD = 0x60, CNP = 0x81,
+	SERVICE_RC = 0x00, SERVICE_UC = 0x20, SERVICE_UD = 0x60, CNP = 0x81, SERVICE_XRC = 0xa0,
 };
 
 /* A transport packet without its ICRC. */
@@ -126,7 +126,7 @@ static void begin(struct packet *packet, uint8_t opcode, uint32_t qpn, uint32_t 
 /* What the extension headers of requests name. */
 struct names {
 	uint64_t address;
-	uint32_t rkey, length, invalidate, qkey, source_qpn;
+	uint32_t rkey, length, invalidate, qkey, source_qpn, srq;
 };
 
 /* The extension headers that belong to an opcode, of requests. */
@@ -134,6 +134,8 @@ static inline void append_names(struct packet *packet, const struct names *names
 {
 	uint8_t opcode = packet->bytes[0], operation = opcode & 0x1f;
 
+	if ((opcode & 0xe0) == SERVICE_XRC)
+		append32(packet, names->srq);
 	if ((opcode & 0xe0) == SERVICE_UD) {
 		append32(packet, names->qkey);
 		append32(packet, names->source_qpn);
@@ -162,9 +164,9 @@ static inline void append_names(struct packet *packet, const struct names *names
 static inline void answer(struct packet *packet, uint8_t opcode, uint32_t qpn, uint32_t psn, uint8_t syndrome, uint32_t msn, size_t payload)
 {
 	begin(packet, opcode, qpn, psn, one_in(8));
-	if (opcode != READ_MIDDLE)
+	if ((opcode & 0x1f) != READ_MIDDLE)
 		append32(packet, (uint32_t)syndrome << 24 | (msn & 0xffffff));
-	if (opcode == ATOMIC_ACK)
+	if ((opcode & 0x1f) == ATOMIC_ACK)
 		append64(packet, any64());
 	if (payload)
 		append_payload(packet, payload);

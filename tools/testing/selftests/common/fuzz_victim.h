@@ -7,7 +7,7 @@
 #define FUZZ_VICTIM_H
 
 #include "fuzz_packet.h"
-#include "verbs.h"
+#include "xrc.h"
 #include <sys/mman.h>
 
 #define PEER 0x00f00000		/* the first number of the fuzzer's own QPs */
@@ -24,10 +24,11 @@ enum { OPEN_AT = 4096 + 100, OPEN_SIZE = 65536 + 333, FIXED_AT = 81920 + 8, FIXE
 struct victim {
 	enum ibv_qp_type type;
 	enum ibv_mtu mtu;
-	bool six, shared, grouped;
+	bool six, shared, grouped, xrc;
 	uint32_t number;		/* which victim */
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
+	struct xrc_qp target;		/* that of XRC; only the number of `qp` is right then */
 	struct ibv_mw *mw;
 	uint32_t expected;		/* PSN of the next request to it */
 	uint32_t sent;			/* PSN after its last request */
@@ -42,6 +43,7 @@ static struct victim victims[] = {
 	RC(1024), RC(256), RC(4096, .six = true), RC(1024, .shared = true), RC(512), RC(2048, .six = true, .shared = true),
 	{ .type = IBV_QPT_UC, .mtu = IBV_MTU_1024 }, { .type = IBV_QPT_UC, .mtu = IBV_MTU_256, .six = true },
 	{ .type = IBV_QPT_UD, .mtu = IBV_MTU_4096 }, { .type = IBV_QPT_UD, .mtu = IBV_MTU_4096, .six = true },
+	{ .type = XRC_TGT, .mtu = IBV_MTU_1024, .xrc = true },
 	{ .type = IBV_QPT_UD, .mtu = IBV_MTU_4096, .grouped = true },
 };
 #undef RC
@@ -51,6 +53,10 @@ static uint8_t *arena;
 static size_t arena_size;
 static struct ibv_mr *open_mr, *fixed_mr, *land_mr, *recv_mr;
 static struct ibv_srq *srq;
+/* For the target of XRC: a domain with two queues, and one of another domain. */
+static uint32_t domains[2];
+static struct xrc_srq queues[3];
+static struct ibv_cq *queue_cq;
 static union ibv_gid peer_gid[2], groups[2];	/* by IP version */
 static int gid_indices[2];
 static uint64_t completions[IBV_WC_TM_RNDV_INCOMPLETE + 1], events;
@@ -139,7 +145,9 @@ static void give_receive(struct victim *victim, uint32_t id)
 	struct ibv_sge sge = { (uintptr_t)arena + receive_at(id), receive_size(id), recv_mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	if (victim->shared ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(victim->qp, &wr, &bad))
+	if (victim->xrc)
+		xrc_post_recv(&queues[id % 2], id, arena + receive_at(id), receive_size(id), recv_mr->lkey);
+	else if (victim->shared ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(victim->qp, &wr, &bad))
 		victim->broken = true;
 }
 
@@ -188,6 +196,8 @@ static void give_sends(struct victim *victim, uint32_t count, struct ibv_ah *ah)
 	struct ibv_send_wr wrs[SENDS], *bad;
 	struct ibv_sge list[SENDS];
 
+	if (victim->xrc)
+		return;
 	for (uint32_t i = 0; i < count; i++) {
 		some_send(victim, ah, &wrs[i], &list[i]);
 		wrs[i].next = i + 1 < count ? &wrs[i + 1] : NULL;
@@ -236,9 +246,20 @@ static enum ibv_qp_state state_of(const struct victim *victim)
 	struct ibv_qp_attr attr;
 	struct ibv_qp_init_attr init;
 
+	if (victim->xrc)
+		return xrc_state(&victim->target);
 	if (ibv_query_qp(victim->qp, &attr, IBV_QP_STATE, &init))
 		die("query a QP");
 	return attr.qp_state;
+}
+
+static int modify_victim(const struct victim *victim, struct ibv_qp_attr *attr, int mask)
+{
+	if (!victim->xrc)
+		return ibv_modify_qp(victim->qp, attr, mask);
+	if (attr->qp_state == IBV_QPS_RTR)
+		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	return xrc_modify(&victim->target, attr, attr->qp_state == IBV_QPS_RTS ? mask | IBV_QP_TIMEOUT : mask);
 }
 
 /* False if a packet that was under way to the QP has failed it in RTR. */
@@ -261,7 +282,7 @@ static bool connect_victim(struct victim *victim)
 		attr.max_dest_rd_atomic = below(5);
 		attr.max_rd_atomic = below(5);
 		attr.qp_access_flags = one_in(8) ? below(16) & ~IBV_ACCESS_MW_BIND : ACCESS_ALL;
-		if (ibv_modify_qp(victim->qp, &attr, mask)) {
+		if (modify_victim(victim, &attr, mask)) {
 			if (state != IBV_QPS_RTS || state_of(victim) != IBV_QPS_ERR)
 				die("bring a QP up");
 			return false;
@@ -283,7 +304,7 @@ static void drain(struct victim *victim)
 			victim->broken |= !good;
 			victim->received += good && receive;
 			victim->done += good && !receive;
-			if (receive && (good || victim->shared))
+			if (receive && (good || victim->shared || victim->xrc))
 				give_receive(victim, wc[i].wr_id);
 			if (!receive && victim->send_count)
 				victim->send_count--;
@@ -295,6 +316,16 @@ static void make_victim(struct victim *victim)
 	struct ibv_qp_init_attr init = { .qp_type = victim->type, .srq = victim->shared ? srq : NULL,
 					 .cap = { .max_send_wr = 2 * SENDS, .max_recv_wr = 2 * RECEIVES, .max_send_sge = 1, .max_recv_sge = 1 } };
 
+	if (victim->xrc) {
+		static struct ibv_qp qp;
+
+		if (xrc_create_qp(context->cmd_fd, XRC_TGT, domains[0], 0, &victim->target))
+			die("make a target of XRC");
+		qp.qp_num = victim->target.number;
+		victim->qp = &qp;
+		victim->cq = queue_cq;
+		return;
+	}
 	victim->cq = ibv_create_cq(context, one_in(8) ? 20 : 128, NULL, NULL, 0);
 	init.send_cq = init.recv_cq = victim->cq;
 	victim->qp = victim->cq ? ibv_create_qp(pd, &init) : NULL;
@@ -307,10 +338,10 @@ static void unmake_victim(struct victim *victim)
 	if (victim->grouped)
 		for (int six = 0; six < 2; six++)
 			ibv_detach_mcast(victim->qp, &groups[six], 0);
-	if (ibv_destroy_qp(victim->qp))
+	if (victim->xrc ? xrc_destroy_qp(&victim->target) : ibv_destroy_qp(victim->qp))
 		die("destroy a QP");
 	drain(victim);
-	if (ibv_destroy_cq(victim->cq))
+	if (!victim->xrc && ibv_destroy_cq(victim->cq))
 		die("destroy a CQ");
 }
 
@@ -324,7 +355,7 @@ static void build(struct victim *victim, struct ibv_ah *ah)
 	if (anew)
 		make_victim(victim);
 	do {
-		if (move(victim->qp, IBV_QPS_RESET))
+		if (modify_victim(victim, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RESET }, IBV_QP_STATE))
 			die("reset a QP");
 		drain(victim);
 	} while (!connect_victim(victim));
@@ -333,7 +364,7 @@ static void build(struct victim *victim, struct ibv_ah *ah)
 			if (ibv_attach_mcast(victim->qp, &groups[six], 0))
 				die("attach to a group");
 	victim->asked_count = victim->send_count = 0;
-	if (!victim->shared)
+	if (!victim->shared && !victim->xrc)
 		for (uint32_t i = 0; i < RECEIVES; i++)
 			give_receive(victim, victim->number * RECEIVES + i);
 	if (victim->type == IBV_QPT_RC && one_in(2))

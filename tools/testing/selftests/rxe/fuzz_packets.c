@@ -51,6 +51,16 @@ static void emit_to(const struct victim *victim, struct packet *packet)
 	emit(&paths[one_in(100) ? !victim->six : victim->six], packet, !one_in(64));
 }
 
+static uint8_t service_of(const struct victim *victim)
+{
+	switch ((int)victim->type) {
+	case IBV_QPT_RC: return SERVICE_RC;
+	case IBV_QPT_UC: return SERVICE_UC;
+	case XRC_TGT: return SERVICE_XRC;
+	default: return SERVICE_UD;
+	}
+}
+
 static struct victim *some_victim(void) { return &victims[below(VICTIMS)]; }
 
 static uint32_t some_qpn(void) { return one_in(8) ? any() & 0xffffff : some_victim()->qp->qp_num; }
@@ -83,6 +93,7 @@ static struct names some_names(uint32_t length)
 		break;
 	case 2: names.rkey = one_in(2) ? any() : open_mr->rkey ^ 1u << below(32); break;
 	}
+	names.srq = one_in(16) ? odd_number() : queues[one_in(16) ? 2 : below(2)].number;
 	names.invalidate = one_in(2) || !victim->mw ? any() : one_in(4) ? open_mr->rkey : victim->mw->rkey;
 	if (one_in(24))
 		names.length = odd_number();
@@ -124,7 +135,7 @@ static size_t mtu_of(const struct victim *victim) { return victim->type == IBV_Q
 /* The packets of a SEND or a WRITE; some are wrong, some missing. */
 static void send_message(struct victim *victim, bool write)
 {
-	uint8_t service = victim->type == IBV_QPT_RC ? SERVICE_RC : SERVICE_UC, last = write ? WRITE_LAST : SEND_LAST;
+	uint8_t service = service_of(victim), last = write ? WRITE_LAST : SEND_LAST;
 	uint32_t mtu = mtu_of(victim), left = one_in(3) ? below(mtu) : below(4 * mtu), psn = near(victim->expected);
 	struct names names = some_names(left);
 	static struct packet packet;
@@ -161,7 +172,7 @@ static void send_request(struct victim *victim)
 
 	if (operation != READ_REQUEST && operation != FLUSH && !one_in(16))
 		names.address &= ~7ull;
-	begin(&packet, operation, victim->qp->qp_num, near(victim->expected), !one_in(8));
+	begin(&packet, service_of(victim) | operation, victim->qp->qp_num, near(victim->expected), !one_in(8));
 	append_names(&packet, &names);
 	if (operation == ATOMIC_WRITE)
 		append_payload(&packet, one_in(8) ? below(20) : 8);
@@ -218,7 +229,7 @@ static void send_read_response(struct victim *victim, uint32_t psn, uint32_t len
 		bool ends = left <= mtu;
 		uint8_t operation = first ? (ends ? READ_ONLY : READ_FIRST) : ends ? READ_LAST : READ_MIDDLE;
 
-		answer(&packet, operation, victim->qp->qp_num, psn, one_in(16) ? some_syndrome() : below(32), any(),
+		answer(&packet, service_of(victim) | operation, victim->qp->qp_num, psn, one_in(16) ? some_syndrome() : below(32), any(),
 		       one_in(24) ? below(2 * mtu) : ends ? left : mtu);
 		if (!one_in(40))
 			send_one(victim, &packet);
@@ -245,7 +256,7 @@ static void responses(void)
 	}
 	if (one_in(12))
 		operation = READ_FIRST + below(ATOMIC_ACK - READ_FIRST + 1);
-	answer(&packet, operation | (one_in(40) ? SERVICE_UC : 0), victim->qp->qp_num, psn, some_syndrome(), any(),
+	answer(&packet, operation | (one_in(40) ? SERVICE_UC : victim->xrc ? SERVICE_XRC : 0), victim->qp->qp_num, psn, some_syndrome(), any(),
 	       operation < ACK ? mtu_of(victim) : 0);
 	send_one(victim, &packet);
 }
@@ -254,7 +265,8 @@ static void sweep(void)
 {
 	uint8_t opcode = swept;
 	uint32_t length = (uint64_t)swept * 2741 % LENGTHS, number = some_qpn();
-	struct victim *victim = &victims[(opcode >> 5 == 1 ? 6 : opcode >> 5 == 3 ? 8 : 0) + (opcode >> 5 == 0 ? below(6) : below(2))];
+	struct victim *victim = &victims[(opcode >> 5 == 1 ? 6 : opcode >> 5 == 3 ? 8 : opcode >> 5 == 5 ? 10 : 0) +
+					 (opcode >> 5 == 0 ? below(6) : opcode >> 5 == 5 ? 0 : below(2))];
 	struct names names = some_names(below(5000));
 	static struct packet packet;
 
@@ -284,7 +296,7 @@ static void mutated(void)
 		return;
 	put32(packet.bytes + 4, (uint32_t)packet.bytes[4] << 24 | victim->qp->qp_num);
 	if (!one_in(4))
-		packet.bytes[0] = (packet.bytes[0] & 0x1f) | (victim->type == IBV_QPT_RC ? SERVICE_RC : victim->type == IBV_QPT_UC ? SERVICE_UC : SERVICE_UD);
+		packet.bytes[0] = (packet.bytes[0] & 0x1f) | service_of(victim);
 	if (!one_in(4))
 		put32(packet.bytes + 8, (uint32_t)packet.bytes[8] << 24 | (near(one_in(3) ? victim->sent - 1 : victim->expected) & 0xffffff));
 	if (one_in(8)) {
@@ -401,8 +413,7 @@ static void network(void)
 	static struct packet packet;
 	struct frame *frame;
 
-	begin(&packet, (victim->type == IBV_QPT_RC ? SERVICE_RC : victim->type == IBV_QPT_UC ? SERVICE_UC : SERVICE_UD) | SEND_ONLY,
-	      victim->qp->qp_num, victim->expected, true);
+	begin(&packet, service_of(victim) | SEND_ONLY, victim->qp->qp_num, victim->expected, true);
 	append_names(&packet, &names);
 	append_payload(&packet, one_in(2) ? below(64) : below(mtu_of(victim)));
 	frame = emit(&paths[0], &packet, true);
@@ -415,14 +426,14 @@ static void network(void)
 /* The next part of a message for a buffer of several packets; most are right, but for the last one all of the same length. */
 static bool next_segment(struct segmented *all, struct victim *victim, uint8_t operation, uint32_t psn, size_t payload, uint16_t number)
 {
-	uint8_t service = victim->type == IBV_QPT_RC ? SERVICE_RC : victim->type == IBV_QPT_UC ? SERVICE_UC : SERVICE_UD;
+	uint8_t service = service_of(victim);
 	struct names names = some_names(100);
 	static struct packet packet;
 	static struct frame frame;
 	size_t whole;
 
 	if (operation >= READ_FIRST && operation <= READ_ONLY) {
-		answer(&packet, operation, victim->qp->qp_num, psn, below(32), any(), payload);
+		answer(&packet, victim->xrc ? SERVICE_XRC | operation : operation, victim->qp->qp_num, psn, below(32), any(), payload);
 	} else {
 		begin(&packet, service | operation, victim->qp->qp_num, psn, one_in(4));
 		append_names(&packet, &names);
@@ -458,6 +469,8 @@ static void segments(void)
 		return;
 	if (victim->type == IBV_QPT_UD)
 		middle = SEND_ONLY, size += 8;
+	if (victim->xrc)
+		size += 4;
 	if (victim->asked_count && one_in(3)) {
 		middle = READ_MIDDLE;
 		psn = near(victim->asked[below(victim->asked_count < ASKED ? victim->asked_count : ASKED)].psn);
@@ -465,7 +478,7 @@ static void segments(void)
 		struct names names = some_names(count * mtu - below(mtu));
 		static struct packet first;
 
-		begin(&first, (victim->type == IBV_QPT_RC ? SERVICE_RC : SERVICE_UC) | WRITE_FIRST, victim->qp->qp_num, psn++, false);
+		begin(&first, service_of(victim) | WRITE_FIRST, victim->qp->qp_num, psn++, false);
 		append_names(&first, &names);
 		append_payload(&first, mtu);
 		send_one(victim, &first);
@@ -566,6 +579,29 @@ static void drain_events(void)
 		events++;
 }
 
+/* The queues of XRC anew, with their target. */
+static void renew_queues(struct victim *victim)
+{
+	if (victim->qp) {
+		unmake_victim(victim);
+		victim->qp = NULL;
+	} else {
+		queue_cq = ibv_create_cq(context, 8 * RECEIVES, NULL, NULL, 0);
+	}
+	for (int i = 0; i < 2; i++)
+		if (!domains[i] && xrc_open(context->cmd_fd, -1, O_CREAT, &domains[i]))
+			die("make a domain of XRC");
+	for (int i = 0; i < 3; i++) {
+		if (queues[i].recvs.queue && xrc_destroy_srq(&queues[i]))
+			die("destroy a queue of XRC");
+		if (xrc_create_srq(pd, queue_cq, domains[i == 2], 2 * RECEIVES, &queues[i]))
+			die("make a queue of XRC");
+	}
+	for (uint32_t i = 0; i < RECEIVES; i++)
+		give_receive(victim, victim->number * RECEIVES + i);
+	build(victim, NULL);
+}
+
 /* The shared receive queue anew: receives that QPs had taken are gone with them. */
 static void renew_shared(void)
 {
@@ -586,6 +622,8 @@ static void renew_shared(void)
 	for (size_t i = 0; i < VICTIMS; i++)
 		if (victims[i].shared)
 			build(&victims[i], peer_ah[victims[i].six]);
+		else if (victims[i].xrc)
+			renew_queues(&victims[i]);
 }
 
 static void round_of(uint64_t seed, uint64_t number)
@@ -667,6 +705,8 @@ static void set_up(char **argv)
 		gid_indices[six] = indices[0][six];
 	}
 	groups_init(argv[3], groups);
+	for (size_t i = 0; i < VICTIMS; i++)
+		victims[i].number = i;
 	arena_init();
 	for (int six = 0; six < 2; six++) {
 		struct ibv_ah_attr attr = to_peer(&(struct victim){ .six = six });

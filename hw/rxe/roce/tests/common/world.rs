@@ -14,7 +14,7 @@ use roce::mtu::Mtu;
 use roce::responder::Slot;
 use roce::run::PacketRun;
 use roce::state::{Access, Completion, Counter, QpEvent, RecvCompletion, State, WcStatus};
-use roce::wire::{Feth, Headers, Reth};
+use roce::wire::{Feth, Headers, Reth, Srqn};
 
 use super::Rng;
 
@@ -46,6 +46,19 @@ pub struct Sent {
 pub struct Received {
     pub completion: RecvCompletion,
     pub data: Vec<u8>,
+    /// The shared receive queue that the request has named, if it was taken from one.
+    pub srqn: Option<Srqn>,
+}
+
+/// A shared receive queue for extended reliable connections.
+#[derive(Clone, Debug)]
+pub struct Srq {
+    pub number: Srqn,
+    /// Whether it is of the domain of the queue pair.
+    pub in_domain: bool,
+    /// The key of the memory for requests that name it.
+    pub rkey: u32,
+    pub receives: VecDeque<Vec<u8>>,
 }
 
 /// A range of the memory.
@@ -98,6 +111,14 @@ pub struct World {
     /// Whether the peer is told of their number.
     pub tells_receives: bool,
     pub current: Option<Vec<u8>>,
+    /// Shared receive queues that requests may name.
+    pub srqs: Vec<Srq>,
+    /// The one that the request names.
+    pub named: Option<Srqn>,
+    /// The one of the current receive.
+    pub taken_from: Option<Srqn>,
+    /// Per thousand: there is no receive now, but later.
+    pub late: u32,
     pub received: Vec<Received>,
     pub invalid_receive: Option<WcStatus>,
     pub recv_result: Result<(), WcStatus>,
@@ -140,6 +161,10 @@ impl World {
             receives: VecDeque::new(),
             tells_receives: false,
             current: None,
+            srqs: Vec::new(),
+            named: None,
+            taken_from: None,
+            late: 0,
             received: Vec::new(),
             invalid_receive: None,
             recv_result: Ok(()),
@@ -172,6 +197,7 @@ impl World {
                 signaled: true,
                 solicited: false,
                 fence: false,
+                srqn: Srqn::default(),
             },
             data,
         )
@@ -180,6 +206,30 @@ impl World {
     pub fn post_wr(&mut self, wr: SendWr, data: Vec<u8>) -> u32 {
         self.queue.push(Work { wr, data });
         self.queue.len() as u32 - 1
+    }
+
+    /// Adds a shared receive queue with its number as the key.
+    pub fn add_srq(&mut self, number: u32, in_domain: bool) {
+        self.srqs.push(Srq {
+            number: Srqn::new(number),
+            in_domain,
+            rkey: number,
+            receives: VecDeque::new(),
+        });
+    }
+
+    /// Posts a receive to a shared receive queue.
+    pub fn post_srq_recv(&mut self, number: u32, len: usize) {
+        let srq = self.srqs.iter_mut().find(|srq| srq.number.get() == number);
+        srq.expect("there is such a queue")
+            .receives
+            .push_back(vec![0; len]);
+    }
+
+    /// The shared receive queue that the request names.
+    fn named_srq(&mut self) -> Option<&mut Srq> {
+        let named = self.named?;
+        self.srqs.iter_mut().find(|srq| srq.number == named)
     }
 
     pub fn post_recv(&mut self, len: usize) {
@@ -381,11 +431,28 @@ impl RecvOps for World {
     type Payload = [u8];
     type Region = Region;
 
+    fn name_srq(&mut self, srqn: Srqn) -> Result<(), RemoteFault> {
+        let known = |srq: &Srq| srq.number == srqn && srq.in_domain;
+        if !self.srqs.iter().any(known) {
+            return Err(RemoteFault::Access);
+        }
+        self.named = Some(srqn);
+        Ok(())
+    }
+
     fn next_recv(&mut self) -> NextRecv {
         assert!(self.current.is_none(), "one is current already");
-        let Some(buffer) = self.receives.pop_front() else {
+        if self.rng.hits(self.late) {
+            return NextRecv::Empty;
+        }
+        let buffer = match self.named_srq() {
+            Some(srq) => srq.receives.pop_front(),
+            None => self.receives.pop_front(),
+        };
+        let Some(buffer) = buffer else {
             return NextRecv::Empty;
         };
+        self.taken_from = self.named;
         let length = buffer.len() as u32;
         self.current = Some(buffer);
         match self.invalid_receive.take() {
@@ -408,7 +475,12 @@ impl RecvOps for World {
 
     fn complete_recv(&mut self, completion: RecvCompletion) {
         let data = self.current.take().expect("no current receive");
-        self.received.push(Received { completion, data });
+        let srqn = self.taken_from.take();
+        self.received.push(Received {
+            completion,
+            data,
+            srqn,
+        });
     }
 
     fn remote(
@@ -421,7 +493,8 @@ impl RecvOps for World {
         assert_ne!(len, 0);
         let start = va.checked_sub(BASE).ok_or(RemoteFault::Access)? as usize;
         let end = start.checked_add(len as usize).ok_or(RemoteFault::Access)?;
-        if rkey != self.rkey || end > self.memory.len() {
+        let key = self.named_srq().map(|srq| srq.rkey).unwrap_or(self.rkey);
+        if rkey != key || end > self.memory.len() {
             return Err(RemoteFault::Access);
         }
         Ok(Region {

@@ -114,6 +114,7 @@ fn a_message_asks_if_what_follows_may_have_to_wait() {
         signaled: true,
         solicited: false,
         fence: true,
+        srqn: Srqn::default(),
     };
     for op in [READ, ADD, INVALIDATE, BIND] {
         let mut rig = Rig::rc();
@@ -210,6 +211,7 @@ fn only_signaled_work_requests_report_unless_all_are() {
                 signaled,
                 solicited: false,
                 fence: false,
+                srqn: Srqn::default(),
             };
             rig.world.post_wr(wr, Vec::new());
         }

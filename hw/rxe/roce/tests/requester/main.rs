@@ -12,6 +12,7 @@ mod reads_and_atomics;
 mod segmentation;
 mod states;
 mod unreliable;
+mod xrc;
 
 use common::world::{Sent, World, BASE, RKEY};
 use common::{send_attr, PEER, READ, SELF, SEND};
@@ -24,8 +25,8 @@ use roce::requester::Requester;
 use roce::state::{Counter, QpEvent, Run, SendAttr, Service, State, Time, WcOpcode, WcStatus};
 use roce::timer::{AckTimeout, RnrTimer};
 use roce::wire::{
-    Aeth, AtomicAckEth, Bth, Credits, Deth, Ext, Feth, Headers, NakCode, Packet, Parts, Qpn,
-    Syndrome,
+    Aeth, AtomicAckEth, Bth, Credits, Deth, Ext, Feth, Headers, NakCode, Packet, Parts, Qpn, Srqn,
+    Syndrome, Xrceth,
 };
 
 /// A requester, its driver, and a clock.
@@ -102,8 +103,9 @@ impl Rig {
             syndrome,
             msn: Msn::new(0),
         };
+        let service = self.requester.attr().service.into();
         self.respond(
-            Opcode::RcAcknowledge,
+            Opcode::RcAcknowledge.in_service(service),
             psn,
             Parts {
                 aeth,

@@ -183,6 +183,7 @@ fn a_read_is_held_back_if_another_one_follows_at_once() {
         signaled: true,
         solicited: false,
         fence: true,
+        srqn: Srqn::default(),
     };
     rig.world.post_wr(fenced, vec![0; 8]);
     rig.run();
@@ -262,6 +263,7 @@ fn a_fence_waits_for_reads_and_atomics_only() {
         signaled: true,
         solicited: false,
         fence: true,
+        srqn: Srqn::default(),
     };
     rig.world.post_wr(wr, Vec::new());
     assert_eq!(rig.psns(), [100, 101]);

@@ -90,6 +90,7 @@ fn a_solicited_event_is_asked_for_only_where_a_receive_completes() {
             signaled,
             solicited,
             fence: false,
+            srqn: Srqn::default(),
         };
         rig.world.post_wr(wr, vec![0; 257]);
     }

@@ -93,6 +93,7 @@ fn the_largest_read_fits_into_the_sequence_numbers() {
         signaled: true,
         solicited: false,
         fence: false,
+        srqn: Srqn::default(),
     };
     rig.world.post_wr(wr, Vec::new());
     rig.world.post(SEND, vec![1]);

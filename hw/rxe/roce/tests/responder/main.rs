@@ -12,6 +12,7 @@ mod receiver_not_ready;
 mod refusals;
 mod unreliable_connection;
 mod unreliable_datagram;
+mod xrc;
 
 use common::world::{Region, Sent, World, BASE, RKEY};
 use common::{recv_attr, PEER, SELF};
@@ -26,8 +27,8 @@ use roce::state::{
 };
 use roce::timer::RnrTimer;
 use roce::wire::{
-    AtomicEth, Bth, Deth, Ext, Feth, Headers, Ieth, ImmDt, NakCode, Packet, Parts, Qpn, Reth,
-    Syndrome,
+    AtomicEth, Bth, Deth, Ext, Feth, Headers, Ieth, ImmDt, NakCode, Packet, Parts, Qpn, Reth, Srqn,
+    Syndrome, Xrceth,
 };
 
 /// The events of the two kinds of refusal.
@@ -90,6 +91,12 @@ impl Request {
             swap_add,
             compare,
         };
+        self
+    }
+
+    fn srq(mut self, number: u32) -> Self {
+        let srqn = Srqn::new(number);
+        self.parts.xrceth = Xrceth { srqn };
         self
     }
 
