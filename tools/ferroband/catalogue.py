@@ -6,7 +6,8 @@ import pathlib
 import re
 import tomllib
 
-from .environment import REPO
+from .environment import RELEASE, REPO
+from .releases import UNTESTED, releases
 
 TESTING = REPO / "tools/testing"
 # `# rows: …`, `// rows: …` or `//! rows: …`, at the beginning of a line; `# rows uml: …` are rows that the test proves on that kernel alone,
@@ -46,7 +47,7 @@ class Test:
     """One test, as its file describes it."""
 
     name: str
-    kind: str  # host, build, static, guest or wire
+    kind: str  # host, build, static, guest, wire or release
     path: pathlib.Path
     rows: tuple[str, ...] = ()
     timeout: int = 60
@@ -174,6 +175,12 @@ def all_tests(kernel: str, scope: str, *, one_mix: bool = False) -> list[Test]:
     order = [None, *MIXES.values()]
     scripts.sort(key=lambda test: (test.kind, order.index(test.mix), test.image, test.packages, bool(test.provokes)))
     return (_stock_first() if kernel == "stock" else _own_first(kernel) if scripts else []) + scripts
+
+
+def other_releases() -> list[Test]:
+    """The smoke choice on each other kernel of Debian on which it has passed; none where another one than the usual is tested."""
+    return [Test(f"release/{other.name}", "release", REPO / "packaging/kernels", timeout=2400)
+            for other in releases()[1:] if other.state != UNTESTED and not RELEASE]
 
 
 def _own_first(kernel: str) -> list[Test]:

@@ -27,6 +27,8 @@ class Paths:
     """What tools/provision made, for the kernel that FERROBAND_KERNEL in the environment names."""
 
     cache: pathlib.Path
+    # Of Debian, whose programs the build root and the guest have.
+    suite: str
     release: str
     # Of the packages that the kernel is from; empty for a kernel of our own configuration.
     kernel_version: str
@@ -47,6 +49,7 @@ def paths() -> Paths:
     values = dict(line.split("=", 1) for line in out.split("\n") if line)
     found = Paths(
         cache=pathlib.Path(values["FERROBAND_CACHE"]),
+        suite=values["SUITE"],
         release=values["KERNEL_RELEASE"],
         kernel_version=values.get("KERNEL_VERSION", ""),
         kdir=pathlib.Path(values["KDIR"]),

@@ -117,8 +117,8 @@ def install_tests(top: pathlib.Path) -> None:
 
 @functools.cache
 def programs() -> list[pathlib.Path]:
-    """The programs of the tests that are in C, compiled where a source has changed."""
-    target = OUT / "programs"
+    """The programs of the tests that are in C, compiled where a source has changed, for the libraries of the guest's suite."""
+    target = OUT / f"programs-{paths().suite}"
     target.mkdir(parents=True, exist_ok=True)
     with open(target / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -148,6 +148,14 @@ _record() {
 }
 _section() { awk -v wanted="== $1" '/^== / { on = $0 == wanted } on' "$2"; }
 
+# recorded NAME: the file that has what was recorded with this rdma-core, where it prints or does something else than the usual one.
+recorded() {
+	local file version
+	version=$(dpkg-query -W -f '${Version}' rdma-core)
+	file=$(dirname "$0")/$1-expected
+	[ -e "$file-${version%%.*}.txt" ] && echo "$file-${version%%.*}.txt" || echo "$file.txt"
+}
+
 # finish: the plan and the totals; ends the program.
 finish() {
 	_all_found

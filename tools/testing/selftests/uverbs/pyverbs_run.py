@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs rdma-core's own tests (pyverbs) and compares what becomes of each with what is expected.
 
-  pyverbs_run.py DEVICE GID_INDEX EXPECTED MISSING
+  pyverbs_run.py DEVICE GID_INDEX [EXPECTED MISSING]
 
 EXPECTED has lines "OUTCOME TEST", MISSING names of tests (or beginnings that end with *) whose objects the driver does
 not have yet. A class of tests runs in a process of its own, forked when all of them have been imported; when that dies, the
 rest of the class runs in another one.
-Prints for each test "pass|NAME", "skip|NAME|WHY" (known to be missing, or skipped on the stock driver) or "fail|NAME|WHY".
+Prints for each test "pass|NAME", "skip|NAME|WHY" (known to be missing, or skipped on the stock driver) or "fail|NAME|WHY"; without
+EXPECTED the lines of such a file.
 """
 import fnmatch
 import gc
@@ -16,15 +17,19 @@ import importlib
 import itertools
 import os
 import pathlib
+import re
 import select
 import signal
 import sys
 import tempfile
 import time
 import unittest
+from collections.abc import Iterator
 
 SHIPPED = pathlib.Path("/usr/share/doc/rdma-core/tests")
 UNPACKED = pathlib.Path("/run/pyverbs/tests")
+# Tests of the devices of certain vendors.
+VENDORS = re.compile("test_(bnxt|cuda|efa|erdma|hns|ionic|irdma|mana|mlx[45]|rdmacm_mlx5)")
 LIMIT = 60 * int(os.environ.get("SLOWNESS", "1"))  # seconds for a class
 
 
@@ -59,16 +64,41 @@ class Reporter(unittest.TestResult):
         self.tell("ERROR", test, err[1])
 
 
-def prepare(device: str, gid_index: str, names: list[str]) -> None:
+def prepare(device: str, gid_index: str, modules: set[str]) -> None:
     """Imports the tests, which takes longer than most of them do."""
-    unpack()
     gc.disable()  # with it two of the tests crash in libibverbs
     sys.path[:0] = [str(UNPACKED.parent), str(UNPACKED)]
     sys.argv = ["run_tests.py", "--dev", device, "--port", "1", "--gid", gid_index]
     from args_parser import parser  # by this name: the tests import it so
     parser.parse_args()
-    for module in sorted({name.rsplit(".", 2)[0] for name in names}):
+    for module in sorted(modules):
         importlib.import_module(module)
+
+
+def module_of(name: str) -> str:
+    return name.rsplit(".", 2)[0]
+
+
+def tests_of(suite: unittest.TestSuite) -> list[str]:
+    """The names of all tests in it."""
+    return [name for each in suite for name in (tests_of(each) if isinstance(each, unittest.TestSuite) else [each.id()])]
+
+
+def by_class(names: list[str]) -> Iterator[list[str]]:
+    for _, group in itertools.groupby(names, key=lambda name: name.rsplit(".", 1)[0]):
+        yield list(group)
+
+
+def record(device: str, gid_index: str) -> None:
+    """Prints what becomes of all tests that there are."""
+    modules = {f"tests.{file.stem}" for file in UNPACKED.glob("test_*.py") if not VENDORS.match(file.stem)}
+    prepare(device, gid_index, modules)
+    names = {name for module in modules for name in tests_of(unittest.defaultTestLoader.loadTestsFromModule(sys.modules[module]))}
+    for group in by_class(sorted(name for name in names if module_of(name) in modules)):
+        for name, (outcome, why) in run_class(group).items():
+            if outcome not in ("PASS", "SKIP"):
+                print(f"# {why}")
+            print(outcome, name, flush=True)
 
 
 def forked(names: list[str]) -> tuple[str, str]:
@@ -121,13 +151,18 @@ def run_class(names: list[str]) -> dict[str, tuple[str, str]]:
 
 
 def main() -> None:
-    device, gid_index, expected_file, missing_file = sys.argv[1:]
+    device, gid_index, *files = sys.argv[1:]
+    unpack()
+    if not files:
+        record(device, gid_index)
+        return
+    expected_file, missing_file = files
     lines = pathlib.Path(expected_file).read_text().splitlines()
     expected = {name: outcome for outcome, name in (line.split() for line in lines if line and line[0] != "#")}
     missing = [line for line in pathlib.Path(missing_file).read_text().splitlines() if line and line[0] != "#"]
-    prepare(device, gid_index, list(expected))
-    for _, group in itertools.groupby(expected, key=lambda name: name.rsplit(".", 1)[0]):
-        for name, (outcome, why) in run_class(list(group)).items():
+    prepare(device, gid_index, {module_of(name) for name in expected})
+    for group in by_class(list(expected)):
+        for name, (outcome, why) in run_class(group).items():
             wanted = expected.get(name, "nothing")
             if outcome == "PASS" and name in missing:
                 print(f"{name} passes: take it out of the list of what is missing")

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The kernels of Debian that there are (packaging/kernels), and how far each is tested."""
+import dataclasses
+
+from .environment import REPO
+
+# The words of `state`.
+TESTED, SMOKE, UNTESTED = "tested", "smoke", "untested"
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """One of them."""
+
+    name: str
+    # Of its packages.
+    version: str
+    # Whose tool chain built it.
+    suite: str
+    state: str
+
+
+def releases() -> list[Release]:
+    """All of them, the usual one first."""
+    return [Release(*line.split("\t")) for line in (REPO / "packaging/kernels").read_text().splitlines() if not line.startswith("#")]
