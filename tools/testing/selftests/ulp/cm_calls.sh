@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # librdmacm call by call over the stock rdma_cm and rdma_ucm (cm_calls.c), the commands of /dev/infiniband/rdma_cm (cm_file.c), and
 # the messages of the connection manager on the wire.
-# rows: 3.101 5.001 5.005 5.007 5.010 5.015 5.017 5.019 5.022 5.027 5.028 5.029 5.030 5.031 5.032 5.034 5.042 5.043
+# rows: 3.101 5.001 5.005 5.007 5.010 5.015 5.017 5.019 5.022 5.027 5.028 5.029 5.030 5.031 5.032 5.042 5.043
 # rows: 5.045 5.046 5.064 5.069 5.074 5.078 6.019
 # mixes: ib_cm
 # timeout: 240
