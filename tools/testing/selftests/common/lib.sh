@@ -194,6 +194,13 @@ skip_all() {
 # mapped anew: a thread that maps and unmaps would go on with the old pages where it comes to next.
 together() { if grep -q 'User Mode Linux' /proc/cpuinfo; then taskset -c 0 "$@"; else "$@"; fi; }
 
+# without_xrc: what ibv_devinfo prints, without what only our driver has: the flag of XRC, and what of it may be paged on demand.
+without_xrc() {
+	our_driver || { cat; return; }
+	sed -E '/^\s*XRC$/d; s/(device_cap_flags:\s*0x01)3/\12/; s/(device_cap_flags_ex:\s*0x1C001)3/\12/' |
+		awk 'on && /SUPPORT_|Unknown flags/ { next } { on = /xrc_odp_caps:/; print } on { print "\t\t\t\t\tNO SUPPORT" }'
+}
+
 # fuzz_count FEW [MANY]: how many calls a fuzzer makes: COUNT, or many (40,000) where nothing is emulated, or the few.
 fuzz_count() { echo "${COUNT:-$(grep -q 'User Mode Linux' /proc/cpuinfo && echo "${2:-40000}" || echo "$1")}"; }
 

@@ -22,7 +22,7 @@ alone() {
 	while read -r command; do
 		echo "== $command"
 		# shellcheck disable=SC2086 # a command
-		on A timeout 20 $command 2>&1 | plain
+		on A timeout 20 $command 2>&1 | without_xrc | plain
 		echo "status ${PIPESTATUS[0]}"
 	done <<- END
 		ibv_devices

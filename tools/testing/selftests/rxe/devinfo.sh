@@ -20,13 +20,6 @@ without_moderation() {
 		END { for (; empty > 0; empty--) print "" }'
 }
 
-# Of our driver: its flag, and what of it may be paged on demand.
-without_xrc() {
-	our_driver || { cat; return; }
-	sed -E '/^\s*XRC$/d; s/(device_cap_flags:\s*0x01)3/\12/; s/(device_cap_flags_ex:\s*0x1C001)3/\12/' |
-		awk 'on && /SUPPORT_|Unknown flags/ { next } { on = /xrc_odp_caps:/; print } on { print "\t\t\t\t\tNO SUPPORT" }'
-}
-
 # eui64: the identifier that A's MAC address makes.
 eui64() {
 	local m

@@ -95,11 +95,17 @@ check "nothing is left" retry 5 no_objects
 
 # Network devices that go under traffic: the second one, then the first one, with which the device goes.
 link_down A && link_down B && wire && on B ip addr replace "$(addr6 B)/64" dev vethB nodad && devices || exit
-rc_on_second -n 1000000 > /dev/null 2>&1 &
-traffic=$!
+on_exec A timeout 60 ibv_rc_pingpong -d rxe0 -i 2 -g "$(second_gid A)" -n 1000000 > /dev/null 2>&1 &
+server=$!
+retry 10 _listens A 18515
+on_exec B timeout 60 ibv_rc_pingpong -d rxe1 -i 2 -g "$(second_gid B)" -n 1000000 10.0.1.1 > /dev/null 2>&1 &
+client=$!
 retry 10 eval '[ "$(counted 2 rcvd_pkts)" -gt 100 ]' || exit
 on A ip link del vethA2
-check "traffic ends with its network device" retry 20 eval "! kill -0 $traffic"
+# Who has sent what nobody acknowledges hears of it; the other one would wait for ever.
+check "traffic ends with its network device" retry 20 eval "! kill -0 $server || ! kill -0 $client"
+kill $server $client
+wait $server $client
 check "the device stays" pingpong ibv_rc_pingpong -n 50 -c
 on A ip link del vethA
 check "it goes with its first network device" retry 10 eval '! rdma dev | grep .'

@@ -507,13 +507,15 @@ static void destroyed_under_traffic(void)
 int main(int argc, char **argv)
 {
 	if (argc < 6)
-		die("usage: DEVICE GID_INDEX TARGET_DEVICE TARGET_GID_INDEX FILE [MESSAGES]");
+		die("usage: DEVICE GID_INDEX TARGET_DEVICE TARGET_GID_INDEX FILE [MESSAGES [loses]]");
 	arguments = argv;
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	processes(argc > 6 ? atoi(argv[6]) : 400);
 	initiator = (struct xrc_qp){ 0 };
 	make_far();
-	requests();
+	/* A NAK that is lost is not sent again: the target has failed. */
+	if (argc < 8)
+		requests();
 	commands();
 	destroyed_under_traffic();
 	unlink(argv[5]);

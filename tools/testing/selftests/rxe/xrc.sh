@@ -10,8 +10,8 @@ our_driver || skip_all "the stock driver has no XRC"
 here=$(dirname "$0")
 file=/run/xrcd-$$
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
-# xrc DEVICE GID_INDEX TARGET GID_INDEX [MESSAGES]
-xrc() { on A timeout 80 "$here/verbs_xrc" "$1" "$2" "$3" "$4" $file "${5:-400}"; }
+# xrc DEVICE GID_INDEX TARGET GID_INDEX [MESSAGES loses]
+xrc() { on A timeout 80 "$here/verbs_xrc" "${@:1:4}" $file "${@:5}"; }
 
 hosts_up || exit
 told "one device: the end" xrc rxe0 "$(gid_index A)" rxe0 "$(gid_index A)"
@@ -31,7 +31,7 @@ for name in 'SEND First' 'SEND Middle' 'SEND Last Immediate' 'SEND Only Immediat
 done
 check_equal "on the wire: no other opcodes" "" "$(grep '0x' /run/xrc_seen)"
 netem A loss 2% && netem B loss 2%
-told "packets are lost: the end" xrc rxe0 "$(gid_index A)" rxe1 "$(gid_index B)" 200
+told "packets are lost: the end" xrc rxe0 "$(gid_index A)" rxe1 "$(gid_index B)" 200 loses
 netem_off A
 netem_off B
 check "nothing is left" retry 5 no_objects
