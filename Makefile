@@ -41,7 +41,7 @@ kbuild = $(paths) IN_ROOT_BIND='$(if $(MO),$(out)=$(out))' $(in_root) make -C "$
 rust_files = $$(git ls-files -co --exclude-standard -- '*.rs')
 # MIX may be given and empty: then it says "stock modules only".
 mix = $(if $(filter undefined,$(origin MIX)),,--mix '$(MIX)')
-check = tools/testing/run $(mix) $(if $(one_kernel),--kernel $(one_kernel)) $(if $(KERNELS),--kernels $(KERNELS)) $(if $(MO),--modules '$(out)') $(if $(RECORD_FAULTS),--record-faults) $(if $(RECORD_CHECKS),--record-checks)
+check = tools/testing/run $(mix) $(if $(one_kernel),--kernel $(one_kernel)) $(if $(KERNELS),--kernels $(KERNELS)) $(if $(MO),--modules '$(out)') $(if $(RELEASES),--releases) $(if $(RECORD_FAULTS),--record-faults) $(if $(RECORD_CHECKS),--record-checks)
 
 all: modules
 
@@ -60,6 +60,7 @@ help:
 	@echo 'Test'
 	@echo '  make check            the tests that CI runs; T=<pattern> only those whose name matches'
 	@echo '                        KERNELS="stock debug uml": and a choice of them on the debug kernel; KERNELS=stock: quicker'
+	@echo '                        RELEASES=yes: and the smoke choice on other kernels of Debian, as CI does'
 	@echo '  make check-long       everything: all mixes on all kernels, storms of 1,000 rounds, some minutes of soak (hours)'
 	@echo '  make check-dkms       the package ferroband-dkms on a clean Debian: built there, booted, tested, purged (some ten minutes)'
 	@echo '  make soak HOURS=1     mixed traffic, loss, flaps, kills, devices and clients that come and go; counters every minute'
