@@ -104,7 +104,7 @@ mod tests {
         );
         // Indices are cyclic: one is not reused at once.
         assert!(index_of(fix.dma(READ)?.key()) != index_of(mr.key()));
-        assert_eq!(fix.mrs.remove(&mr, &fix.sleep), Err(EINVAL));
+        assert_eq!(fix.mrs.remove(&mr, &fix.sleep), Err(EBUSY));
         Ok(())
     }
 

@@ -29,7 +29,8 @@
 MODULE_DESCRIPTION("a device that does not exist, for tests");
 MODULE_LICENSE("GPL");
 
-/* ib_core exports it for ib_uverbs, without a public header. */
+/* ib_core exports them for ib_uverbs, without a public header. */
+void ib_qp_usecnt_inc(struct ib_qp *qp);
 struct ib_qp *ib_create_qp_user(struct ib_device *dev, struct ib_pd *pd, struct ib_qp_init_attr *attr,
 				struct uverbs_attr_bundle *uattrs, struct ib_uqp_object *uobj, const char *caller);
 
@@ -386,7 +387,11 @@ static int make_qp(u32 of_kernel, u32 type)
 	struct ib_qp_init_attr attr = { .qp_type = type };
 	struct ib_qp *qp;
 
-	qp = of_kernel ? ib_create_qp(pd, &attr) : ib_create_qp_user(device, pd, &attr, &command, NULL, NULL);
+	if (of_kernel)
+		return PTR_ERR_OR_ZERO(ib_create_qp(pd, &attr));
+	qp = ib_create_qp_user(device, pd, &attr, &command, NULL, NULL);
+	if (!IS_ERR(qp))
+		ib_qp_usecnt_inc(qp);
 	return PTR_ERR_OR_ZERO(qp);
 }
 
