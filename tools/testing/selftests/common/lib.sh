@@ -279,7 +279,9 @@ modules_load() {
 # modules_unload: everything of RDMA that is loaded, in an order that works; fails when something still holds one.
 modules_unload() {
 	_both modprobe -ra rdma_ucm rdma_rxe ib_umad ib_uverbs rdma_cm iw_cm ib_cm 2> /dev/null
-	_both modprobe -ra ib_uverbs_support ib_core
+	_both modprobe -ra ib_uverbs_support ib_core && return
+	grep -E '^(ib|iw|rdma)_' /proc/modules
+	return 1
 }
 
 # our_driver: the rdma_rxe that modprobe takes is ours.
