@@ -281,6 +281,8 @@ modules_unload() {
 	_both modprobe -ra rdma_ucm rdma_rxe ib_umad ib_uverbs rdma_cm iw_cm ib_cm 2> /dev/null
 	_both modprobe -ra ib_uverbs_support ib_core && return
 	grep -E '^(ib|iw|rdma)_' /proc/modules
+	# An open socket of RDMA's netlink (20) holds ib_core: the third column is the process.
+	awk 'NR == 1 || $2 == 20' /proc/net/netlink
 	return 1
 }
 
