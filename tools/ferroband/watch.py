@@ -12,8 +12,16 @@ from .kernellog import Complaint
 DEADLY = {"KASAN", "list", "slab", "hung task", "RCU stall", "lockup", "Rust panic", "oops"}
 
 KMEMLEAK = "/sys/kernel/debug/kmemleak"
-MARK = f"echo '{{marker}}' > /dev/kmsg; [ ! -e {KMEMLEAK} ] || awk '/^jiffies/ {{{{ print $2; exit }}}}' /proc/timer_list"
+MARK = f"cd /proc; echo [0-9]* > /run/programs; echo '{{marker}}' > /dev/kmsg; [ ! -e {KMEMLEAK} ] || awk '/^jiffies/ {{{{ print $2; exit }}}}' /proc/timer_list"
 LOG = "dmesg | sed -n '/{marker}/,$p'"
+# The programs that were not there before and are still: none of them goes on. (Threads of the kernel are children of the second process.)
+PROGRAMS_LEFT = r"""
+cat /proc/[0-9]*/stat 2> /dev/null | awk -v shell=$$ -v before=" $(cat /run/programs) 2 $$ $PPID " '
+{ pid = $1; sub(/.*\) /, "") }
+$1 != "Z" && $2 != 2 && $2 != shell && !index(before, " " pid " ") { print pid }' | while read -r pid; do
+	echo "$pid: $(tr '\0' ' ' < /proc/$pid/cmdline)" && kill -KILL $pid
+done 2> /dev/null
+"""
 LOCKDEP_OFF = "grep -qs 'debug_locks: *0' /proc/lockdep_stats"
 # Modules keep alive what only they know: they go first. What their addresses meant is kept.
 LEAKS = f"""
@@ -75,6 +83,8 @@ class Watch:
         if "kmemleak" in provokes:
             found += self._leaks()[1]
         verdict = self._judge(found, name, provokes, allows)
+        _, left = self.machine.run(PROGRAMS_LEFT, timeout=60)
+        verdict.faults += [f"a program is left: {line}" for line in left.decode(errors="replace").splitlines()]
         if self.marker not in messages:
             verdict.faults.append("the kernel's log was cleared or is longer than its buffer: what it said is lost")
         # Lockdep goes off with a report of its own, and when another report says that memory may be corrupt.
