@@ -95,7 +95,7 @@ copy:
 
 # A kernel of Debian that is not tested is compared with those that are, and refused where it differs; PORTING=yes builds all the same.
 ifeq ($(KERNEL)$(PORTING),stock)
-known = $(paths) grep -q "^$$KERNEL_RELEASE	.*	tested$$" packaging/kernels || $(in_root) packaging/kernel-check "$$KDIR"
+known = $(paths) grep -q "^$$KERNEL_RELEASE	.*	tested	" packaging/kernels || $(in_root) packaging/kernel-check "$$KDIR"
 endif
 
 modules: $(environment) $(copy)

@@ -7,7 +7,7 @@ import re
 import tomllib
 
 from .environment import RELEASE, REPO
-from .releases import UNTESTED, releases
+from .releases import CI_SMOKE, releases
 
 TESTING = REPO / "tools/testing"
 # `# rows: …`, `// rows: …` or `//! rows: …`, at the beginning of a line; `# rows uml: …` are rows that the test proves on that kernel alone,
@@ -178,9 +178,9 @@ def all_tests(kernel: str, scope: str, *, one_mix: bool = False) -> list[Test]:
 
 
 def other_releases() -> list[Test]:
-    """The smoke choice on each other kernel of Debian on which it has passed; none where another one than the usual is tested."""
+    """The smoke choice on those of the other kernels of Debian on which CI runs it; none where another one than the usual is tested."""
     return [Test(f"release/{other.name}", "release", REPO / "packaging/kernels", timeout=2400)
-            for other in releases()[1:] if other.state != UNTESTED and not RELEASE]
+            for other in releases()[1:] if other.ci == CI_SMOKE and not RELEASE]
 
 
 def _own_first(kernel: str) -> list[Test]:

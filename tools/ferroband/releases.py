@@ -4,8 +4,10 @@ import dataclasses
 
 from .environment import REPO
 
-# The words of `state`.
-TESTED, SMOKE, UNTESTED = "tested", "smoke", "untested"
+# The word of `state` for those that DKMS builds for; the others are "smoke" and "untested".
+TESTED = "tested"
+# The word of `ci` for those on which CI runs the smoke choice; the others are "all" and "demand".
+CI_SMOKE = "smoke"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +20,8 @@ class Release:
     # Whose tool chain built it.
     suite: str
     state: str
+    # What CI runs on it.
+    ci: str
 
 
 def releases() -> list[Release]:

@@ -36,7 +36,7 @@ nothing_left() { ! ip netns list | grep ferroband && ! ls /sys/class/infiniband 
 
 # support WORD: what the state says of a kernel of which packaging/kernels has that word.
 support() {
-	printf '%s\t1\tsuite\t%s\n' "$(uname -r)" "$1" > /run/kernels
+	printf '%s\t1\tsuite\t%s\tdemand\n' "$(uname -r)" "$1" > /run/kernels
 	mount --bind /run/kernels /ferroband/kernels
 	ferroband status | sed -n 's/^support: //p'
 	umount /ferroband/kernels
