@@ -27,7 +27,8 @@ RESPONSES = {
     0x0D: ("RDMA READ response First", 4, FULL), 0x0E: ("RDMA READ response Middle", 0, FULL), 0x0F: ("RDMA READ response Last", 4, SOME),
     0x10: ("RDMA READ response Only", 4, ANY), 0x11: ("Acknowledge", 4, NONE), 0x12: ("ATOMIC Acknowledge", 12, NONE),
 }
-FIRST, ENDS = (0x00, 0x06), (0x02, 0x03, 0x08)
+# Packets that continue a message.
+FURTHER = (0x01, 0x02, 0x03, 0x07, 0x08)
 
 
 def payload_fits(rule: int, length: int) -> bool:
@@ -63,12 +64,11 @@ def main() -> int:
             wrong["reserved bits"] += packet[54] != 0
             queue = bytes(packet[55:58])
             queues.add(queue)
-            if operation in FIRST:
-                named[target] = queue
-            elif operation not in (0x04, 0x05, 0x0A, 0x0C, 0x14):
-                wrong["queue"] += named.get(target) != queue
-            if operation in ENDS:
-                named.pop(target, None)
+            # By PSN, for any of them may be sent again.
+            psn = int.from_bytes(bth[9:12], "big")
+            named[target, psn] = queue
+            if operation in FURTHER:
+                wrong["queue"] += named.get((target, (psn - 1) % (1 << 24))) != queue
         length = len(packet) - 54 - headers - 4 - (bth[1] >> 4 & 3)
         wrong["length"] += not payload_fits(rule, length)
     for name, count in sorted(seen.items()):
