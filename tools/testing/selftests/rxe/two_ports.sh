@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Devices with two ports, each on a network device of its own (verbs_wire.c): how they are asked for, what is told of each port, traffic
 # of the second one, other ports while a queue pair is drained, path migration between ports by a program and after a failure, network
-# devices that lose their carrier and that go.
+# devices that lose their carrier and that go or leave their network namespace; exclusive namespaces.
 # rows: 3.103 3.108 3.138 8.074 8.075 8.076 8.077 8.079
 # timeout: 240
 . "$(dirname "$0")/lib.sh"
@@ -53,7 +53,14 @@ check_equal "has one port, as any that nobody has asked another one for" "rxe0/1
 on A rdma link del rxe0
 check "a network device that goes is no second port" eval 'add A rxe0 other rxe_port && on A ip link del other && add A rxe0 vethA'
 check_equal "of the link that comes then" "rxe0/1 ACTIVE vethA" "$(links)"
-on A rdma link del rxe0 && on A ip link del tagged
+on A rdma link del rxe0
+on A ip link add leaver type dummy || exit
+check "nor is one that leaves the namespace" eval 'add A rxe0 leaver rxe_port && on A ip link set leaver netns B && add A rxe0 vethA'
+check_equal "where the link comes" "rxe0/1 ACTIVE vethA" "$(links)"
+on A rdma link del rxe0
+check "what is told in a namespace" eval 'add B rxe0 leaver rxe_port && add A rxe0 vethA'
+check_equal "is for links there" "rxe0/1 ACTIVE vethA" "$(links)"
+on A rdma link del rxe0 && on A ip link del tagged && on B ip link del leaver
 
 # What is told of each port.
 devices || exit
@@ -110,6 +117,32 @@ check "the device stays" pingpong ibv_rc_pingpong -n 50 -c
 on A ip link del vethA
 check "it goes with its first network device" retry 10 eval '! rdma dev | grep .'
 hosts_down
+
+# Exclusive namespaces: a device is in the first one, whichever its net devices are in, until it is moved, with both ports.
+check "exclusive namespaces" retry 30 rdma system set netns exclusive
+net_up && wire || exit
+for host in A B; do
+	on $host bash -c 'for file in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $file; done'
+	add $host "$(dev $host)" "veth${host}2" rxe_port && add $host "$(dev $host)" "veth$host" || exit
+done
+names() { rdma link show | sed -n 's/^link \(\S*\) .*/\1/p' | xargs; }
+check_equal "new devices are in the first namespace" "rxe0/1 rxe0/2 rxe1/1 rxe1/2" "$(names)"
+check_equal "and not in that of their network devices" "" "$(links)"
+check "they are moved there" eval 'rdma dev set rxe0 netns A && rdma dev set rxe1 netns B'
+check_equal "both ports of one" "rxe0/1 ACTIVE vethA rxe0/2 ACTIVE vethA2" "$(links)"
+check_equal "and the first namespace has none" "" "$(names)"
+check "RC over the first ports" pingpong ibv_rc_pingpong -n 50 -c
+check "RC over the second ports" rc_on_second -n 50 -c
+check "connections by rdma_cm, by QP1 of the second ports" rdma_pair rping -s -a 10.0.1.1 -V -C 5 -- rping -c -a 10.0.1.1 -V -C 5
+ip netns add C || exit
+check "a second network device leaves the namespace" on A ip link set vethA2 netns C
+check_equal "its port is down, wherever it has gone" "rxe0/1 ACTIVE vethA" "$(links)"
+check "RC over the first ports alone" pingpong ibv_rc_pingpong -n 50 -c
+check "a first network device leaves the namespace" on A ip link set vethA netns C
+check "and ends its device" retry 10 eval '! on A rdma dev | grep .'
+ip netns del C
+hosts_down
+check "shared namespaces" retry 30 rdma system set netns shared
 check "the modules go" modules_unload
 modprobe rdma_rxe
 finish
