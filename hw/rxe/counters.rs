@@ -102,6 +102,13 @@ impl Counters {
         self.add(Counter::ReceivedBytes, bytes);
     }
 
+    /// Counts sent packets, of so many bytes together.
+    #[inline]
+    pub(crate) fn sent(&self, packets: u64, bytes: u64) {
+        self.add(Counter::SentPackets, packets);
+        self.add(Counter::SentBytes, bytes);
+    }
+
     /// A counter's value.
     #[inline]
     pub(crate) fn get(&self, counter: Counter) -> u64 {

@@ -36,9 +36,32 @@ pub(crate) fn network_type(address: IpAddr) -> u8 {
     network as u8
 }
 
-/// Identifies a protection domain. IDs are never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PdId(u64);
+/// The type of an ID that is never reused.
+macro_rules! unique_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) struct $name(u64);
+
+        impl $name {
+            /// A new ID.
+            pub(crate) fn new() -> Self {
+                static LAST: AtomicU64 = AtomicU64::new(0);
+                Self(LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
+            }
+        }
+    };
+}
+
+unique_id! {
+    /// Identifies a protection domain.
+    PdId
+}
+
+unique_id! {
+    /// Identifies an XRC domain.
+    XrcdId
+}
 
 impl PdId {
     /// The number.
@@ -49,23 +72,5 @@ impl PdId {
     /// The ID that [`Self::into_raw`] returned.
     pub(crate) fn from_raw(raw: u64) -> Self {
         Self(raw)
-    }
-
-    /// A new ID.
-    pub(crate) fn new() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        Self(LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
-    }
-}
-
-/// Identifies an XRC domain. IDs are never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct XrcdId(u64);
-
-impl XrcdId {
-    /// A new ID.
-    pub(crate) fn new() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        Self(LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
     }
 }

@@ -113,10 +113,7 @@ impl Packet {
     ) {
         let sent = self.try_send(path, flight, loop_back);
         match sent {
-            Ok((packets, bytes)) => {
-                counters.add(Counter::SentPackets, packets.into());
-                counters.add(Counter::SentBytes, bytes as u64);
-            }
+            Ok((packets, bytes)) => counters.sent(packets.into(), bytes as u64),
             Err(_) => counters.add(Counter::SendError, 1),
         }
     }

@@ -14,7 +14,7 @@
 use super::types::{Engine, Qp};
 use crate::backlog::Next;
 use crate::check;
-use crate::counters::{Counter, Counters};
+use crate::counters::Counters;
 use crate::packet::{Arrival, Payload};
 use crate::path::Path;
 use crate::source::Source;
@@ -51,8 +51,7 @@ pub(super) fn hand_over(
 }
 
 fn count_sent(counters: &Counters, path: &Path, run: &PacketRun) {
-    counters.add(Counter::SentPackets, run.count().into());
-    counters.add(Counter::SentBytes, path.bytes_of(run));
+    counters.sent(run.count().into(), path.bytes_of(run));
 }
 
 impl Engine {

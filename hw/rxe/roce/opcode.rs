@@ -57,6 +57,23 @@ pub enum Kind {
     Reserved,
 }
 
+impl Kind {
+    /// Whether packets of the operation are for the responder.
+    #[inline]
+    pub const fn is_request(self) -> bool {
+        !self.is_response() && !matches!(self, Self::Notification)
+    }
+
+    /// Whether packets of the operation are for the requester.
+    #[inline]
+    pub const fn is_response(self) -> bool {
+        matches!(
+            self,
+            Self::ReadResponse | Self::Acknowledge | Self::AtomicAcknowledge
+        )
+    }
+}
+
 /// Position of a packet in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Position {
@@ -233,17 +250,7 @@ const NO_ROW: Properties = Properties {
 
 /// Whether the packets of an operation have an XRC header. The headers of a reserved operation are not known.
 const fn has_xrceth(service: Service, kind: Kind) -> bool {
-    let is_request = matches!(
-        kind,
-        Kind::Send
-            | Kind::Write
-            | Kind::ReadRequest
-            | Kind::CompareSwap
-            | Kind::FetchAdd
-            | Kind::Flush
-            | Kind::AtomicWrite
-    );
-    is_request && matches!(service, Service::Xrc)
+    kind.is_request() && !matches!(kind, Kind::Reserved) && matches!(service, Service::Xrc)
 }
 
 /// Defines [`Opcode`] and its properties from the rows of the table.
@@ -539,16 +546,13 @@ impl Opcode {
     /// Whether the packet is for the responder.
     #[inline]
     pub const fn is_request(self) -> bool {
-        !self.is_response() && !matches!(self.kind(), Kind::Notification)
+        self.kind().is_request()
     }
 
     /// Whether the packet is for the requester.
     #[inline]
     pub const fn is_response(self) -> bool {
-        matches!(
-            self.kind(),
-            Kind::ReadResponse | Kind::Acknowledge | Kind::AtomicAcknowledge
-        )
+        self.kind().is_response()
     }
 
     /// Whether the packet begins its message.
