@@ -6,6 +6,7 @@
  *   verbs_memory DEVICE GID_INDEX [PAGES | fork]	with PAGES: one region of so many pages, and no more; with fork: regions of who forks
  */
 #define _GNU_SOURCE
+#include "process.h"
 #include "verbs.h"
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -232,21 +233,6 @@ static void gone(const char *name, bool with_write)
 		verdict(name, at_a.status == IBV_WC_REM_ACCESS_ERR && at_b.status == IBV_WC_LOC_ACCESS_ERR, true, why);
 	else
 		verdict(name, at_a.status == IBV_WC_REM_OP_ERR && at_b.status == IBV_WC_LOC_PROT_ERR, true, why);
-}
-
-/* KiB that the process has pinned. */
-static long pinned(void)
-{
-	FILE *status = fopen("/proc/self/status", "r");
-	char line[256];
-	long kib = -1;
-
-	while (status && fgets(line, sizeof(line), status))
-		if (sscanf(line, "VmPin: %ld", &kib) == 1)
-			break;
-	if (status)
-		fclose(status);
-	return kib;
 }
 
 static bool all_are(const char *bytes, char value, size_t length)

@@ -6,6 +6,7 @@
  *   uverbs_fake NODE ours|stock
  */
 #include "uverbs.h"
+#include "process.h"
 #include <poll.h>
 #include <sched.h>
 
@@ -145,21 +146,6 @@ static int create_cq_in(const struct ib_uverbs_attr *more, size_t count, uint32_
 	error = call(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, attrs, 5 + count);
 	*cq = attrs[0].data;
 	return error;
-}
-
-/* KiB that the process has pinned. */
-static long pinned(void)
-{
-	FILE *status = fopen("/proc/self/status", "r");
-	char line[256];
-	long kib = -1;
-
-	while (status && fgets(line, sizeof(line), status))
-		if (sscanf(line, "VmPin: %ld", &kib) == 1)
-			break;
-	if (status)
-		fclose(status);
-	return kib;
 }
 
 /* A CQ is made; then its completions are in the memory, which is the program's account, until it is destroyed. */
