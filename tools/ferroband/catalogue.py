@@ -12,7 +12,7 @@ from .releases import CI_SMOKE, releases
 TESTING = REPO / "tools/testing"
 # `# rows: …`, `// rows: …` or `//! rows: …`, at the beginning of a line; `# rows uml: …` are rows that the test proves on that kernel alone,
 # `# rows long: …` those that it proves in a long run alone, on the first of its kernels.
-HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows(?: \w+)?|timeout|guests|mix|mixes|kernels(?: long)?|provokes|allows|long|when|smoke|image|packages): *(.*)$", re.MULTILINE)
+HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows(?: \w+)?|timeout|guests|mix|mixes|kernels(?: long)?|provokes|allows|long|when|smoke|images?|packages): *(.*)$", re.MULTILINE)
 
 # Mixes of our modules and stock ones, by name. Besides the default one, which has all that are ours, a test runs in those that its line
 # `mixes:` names (`all`: the first one), `mixes: long` in none; in a long run each test with such a line runs in every mix. Of these, those
@@ -70,6 +70,12 @@ class Test:
     # Whether the guest has stock modules and our packages, and the test installs these.
     packages: bool = False
 
+    @property
+    def counted(self) -> str:
+        """What the list of numbers of checks calls it: its program, and the file system where it is a further one (`images:`)."""
+        _, colon, image = self.name.partition(":")
+        return f"{self.path.stem}{colon}{image}"
+
 
 def headers(text: str) -> dict[str, str]:
     """The header lines of a test's file; those that stand several times are joined."""
@@ -122,7 +128,10 @@ def _guest_tests(path: pathlib.Path, kernel: str, scope: str) -> list[Test]:
                 for a, b in (("stock", "ours"), ("ours", "stock"))]
     others = [dataclasses.replace(test, name=f"{test.name}@{name}", mix=MIXES[name], env=BRIEF if scope == CI else env, smoke=False)
               for name in _mixes(found, set(test.needs), kernel, scope)]
-    return [dataclasses.replace(each, name=each.name + mark(kernel)) for each in (test, *others)]
+    # They are about the programs there: rows are proved with the usual ones.
+    further = [dataclasses.replace(test, name=f"{test.name}:{image}", rows=(), image=image)
+               for image in found.get("images", "").split() if kernel == "stock" and not RELEASE]
+    return [dataclasses.replace(each, name=each.name + mark(kernel)) for each in (test, *others, *further)]
 
 
 def mark(kernel: str) -> str:
@@ -168,7 +177,7 @@ def all_tests(kernel: str, scope: str, *, one_mix: bool = False) -> list[Test]:
     """
     scripts = [t for path in _executables(TESTING / "selftests", "*/*.sh") for t in _guest_tests(path, kernel, scope)]
     if one_mix:
-        chosen = {test.path: dataclasses.replace(test, name=re.sub("@[^%]*", "", test.name), mix=None)
+        chosen = {(test.path, test.image): dataclasses.replace(test, name=re.sub("@[^%]*", "", test.name), mix=None)
                   for test in scripts if test.kind == "guest"}
         scripts = [*chosen.values(), *(test for test in scripts if test.kind == "wire")]
     # What runs in the same mix stands together: it shares a boot. What makes the kernel complain would end it.

@@ -13,6 +13,8 @@ OUT = REPO / "out"
 KERNEL = os.environ.get("FERROBAND_KERNEL") or "stock"
 # The release of Debian's kernel that is "stock"; empty for the usual one.
 RELEASE = os.environ.get("FERROBAND_RELEASE", "")
+# What tools/provision calls the file systems of guests: by the names that tests have for them, "" for the usual one.
+IMAGES = {"": "GUEST", "mpi": "MPI", "rdma-core-65": "RDMA_CORE_65"}
 
 
 def built() -> pathlib.Path:
@@ -38,7 +40,7 @@ class Paths:
     stock_modules: pathlib.Path
     left_out_modules: pathlib.Path | None
     vmlinux: pathlib.Path
-    # File systems of guests, by the name that a test's line `image: ...` has for them; "" is the usual one.
+    # File systems of guests, by the keys of IMAGES.
     images: dict[str, pathlib.Path]
 
 
@@ -58,7 +60,7 @@ def paths() -> Paths:
         stock_modules=pathlib.Path(values["KERNEL_MODULES"]),
         left_out_modules=pathlib.Path(values["LEFT_OUT_MODULES"]) if values["LEFT_OUT_MODULES"] else None,
         vmlinux=pathlib.Path(values["VMLINUX"]),
-        images={"": pathlib.Path(values["GUEST"]) / "root.ext4", "mpi": pathlib.Path(values["MPI"]) / "root.ext4"},
+        images={name: pathlib.Path(values[variable]) / "root.ext4" for name, variable in IMAGES.items()},
     )
     if not found.images[""].exists():
         raise SystemExit("nothing is provisioned yet: run tools/provision (or make environment)")

@@ -3,6 +3,7 @@
 # The programs of rdma-core over all modules: what they print, and how they end, is what was recorded on the stock modules with the same
 # rdma-core. Each module is there then, and all of them can go.
 # smoke: yes
+# images: rdma-core-65
 # mixes: long
 # timeout: 240
 . "$(dirname "$0")/lib.sh"

@@ -3,6 +3,7 @@
 # rdma-core's own tests (pyverbs), unmodified: every one ends as it does on the stock modules (pyverbs-expected.txt, and
 # pyverbs-expected-65.txt for those of rdma-core 65). They are recorded with RECORD=yes.
 # smoke: yes
+# images: rdma-core-65
 # rows: 1.051 1.052 1.053 1.063 2.020 3.018 3.022 3.023 3.031 3.045 3.110 4.006 4.019 4.035 4.041 4.043 4.044
 # rows: 4.045 4.047 4.052 4.053 4.056 4.057 4.059
 # rows: 4.080 4.100 4.104 4.105 4.106 4.108 4.109 4.110 4.117 4.124 4.127 4.128 4.129 4.130 4.136
