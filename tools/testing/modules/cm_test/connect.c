@@ -222,15 +222,21 @@ static void notified(void)
 /* The client knows before the RTU, and disconnects before it is told that it is there. */
 static void notified_and_over(void)
 {
+	DECLARE_COMPLETION_ONSTACK(over);
+
 	memset(&passive, 0, sizeof(passive));
+	/* It is told of nothing until its handler of the request returns. */
+	passive.wait_for = &over;
 	listener.for_child = &passive;
 	ct_up(&active);
 	ct_req(&active, &usual);
 	CHECK("a request", ct_is_next(&passive, IB_CM_REQ_RECEIVED));
+	passive.wait_for = NULL;
 	ct_rep(&passive);
 	CHECK("a reply", ct_is_next(&active, IB_CM_REP_RECEIVED));
 	CHECK_EQ("data has come", 0, ib_cm_notify(passive.id, IB_EVENT_COMM_EST));
 	CHECK_EQ("it disconnects at once", 0, ib_send_cm_dreq(passive.id, NULL, 0));
+	complete(&over);
 	ct_down(&active);
 	ct_down(&passive);
 }
