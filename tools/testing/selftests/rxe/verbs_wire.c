@@ -1928,6 +1928,7 @@ static void second_port_datagrams(void)
 	verdict("datagrams of the second ports", !send_datagram(&A2, &B2) && !wait_wc(&b, 3000).status, false, "do not arrive");
 	verdict("an address handle of another port is refused", send_datagram(&A, &B) == IBV_WC_LOC_QP_OP_ERR, false, "it is not");
 	forge_by("vethA", ALTERNATE_A, ALTERNATE_B, 0x64, 0, body, sizeof(body));
+	forge_by("vethA", "10.0.0.1", "10.0.0.2", 0x64, 0, body, sizeof(body));
 	taken = (int)wait_wc(&b, 200).status != -1;
 	forge_by("vethA2", ALTERNATE_A, ALTERNATE_B, 0x64, 0, body, sizeof(body));
 	verdict("and packets of its own port alone are taken", !taken && !wait_wc(&b, 2000).status, false, taken ? "of another one, too" : "of none");
