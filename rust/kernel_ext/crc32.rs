@@ -14,11 +14,22 @@ mod x86;
 /// Start with `!0`, and complement the result; neither is done here.
 #[inline]
 pub fn crc32_le(state: u32, bytes: SharedBytes<'_>) -> u32 {
+    if bytes.len() >= ONE_PASS {
+        if let Some(state) = fold_blocks(state, bytes) {
+            return state;
+        }
+    }
+    by_kernel(state, bytes)
+}
+
+/// As [`crc32_le`], by the function of the kernel.
+#[inline]
+fn by_kernel(state: u32, bytes: SharedBytes<'_>) -> u32 {
     // SAFETY: By the invariants of the type the bytes are valid for reads. C code reads them, so they may change.
     unsafe { bindings::crc32_le(state, bytes.as_ptr().cast(), bytes.len()) }
 }
 
-/// From this length on, [`crc32_le_copy`] may take one pass.
+/// From this length on, [`crc32_le_copy`] may take one pass, and [`crc32_le`] instructions that the kernel does not use.
 pub const ONE_PASS: usize = 256;
 
 /// What a CRC-32 starts with.
@@ -95,7 +106,7 @@ unsafe fn copy_in_one_pass(
     };
     let folded = len & !(BLOCK - 1);
     // SAFETY: By the safety requirements. `folded` is at least `ONE_PASS` less a block, and a multiple of it.
-    let state = unsafe { x86::fold(&registers, &block, to, from, folded) };
+    let state = unsafe { x86::copy_and_fold(&registers, &block, to, from, folded) };
     drop(registers);
     let rest = len.wrapping_sub(folded);
     if rest == 0 {
@@ -107,6 +118,30 @@ unsafe fn copy_in_one_pass(
         bindings::memcpy_shared(to.cast(), from.cast(), rest);
         Some(bindings::crc32_le(state, to.cast_const().cast(), rest))
     }
+}
+
+/// As [`crc32_le`], of at least [`ONE_PASS`] bytes. `None` where the kernel's function is faster, or the vector registers cannot be
+/// used.
+#[cfg(all(CONFIG_X86_64, not(CONFIG_UML), not(CONFIG_KASAN)))]
+fn fold_blocks(state: u32, bytes: SharedBytes<'_>) -> Option<u32> {
+    use x86::BLOCK;
+
+    let folded = bytes.len() & !(BLOCK - 1);
+    let first = bytes.get(0..BLOCK)?.array().map(u128::from_ne_bytes)?;
+    let block = (first ^ u128::from(state)).to_ne_bytes();
+    let registers = x86::VectorRegisters::begin()?;
+    let from = bytes.as_ptr().wrapping_add(BLOCK);
+    // SAFETY: By the invariants of the type these bytes are valid for reads: at least `ONE_PASS` less two blocks, and a multiple of one.
+    let state = unsafe { x86::fold(&registers, &block, from, folded.wrapping_sub(BLOCK)) };
+    drop(registers);
+    Some(by_kernel(state, bytes.get(folded..bytes.len())?))
+}
+
+/// Takes no instructions of its own.
+#[cfg(not(all(CONFIG_X86_64, not(CONFIG_UML), not(CONFIG_KASAN))))]
+#[inline]
+fn fold_blocks(_: u32, _: SharedBytes<'_>) -> Option<u32> {
+    None
 }
 
 /// Copies nothing.

@@ -73,8 +73,25 @@ impl<'a> SharedBytes<'a> {
     /// The bytes, if there are `N`: each is read once.
     #[inline]
     pub fn array<const N: usize>(&self) -> Option<[u8; N]> {
-        // SAFETY: By the type invariants there are `N` bytes. The compiler neither repeats nor omits a volatile access.
-        (self.len == N).then(|| unsafe { self.start.cast::<[u8; N]>().read_volatile() })
+        if self.len != N {
+            return None;
+        }
+        let words = self.start.cast::<u32>();
+        if N % size_of::<u32>() != 0 || !words.is_aligned() {
+            // SAFETY: By the type invariants there are `N` bytes. The compiler neither repeats nor omits a volatile access.
+            return Some(unsafe { self.start.cast::<[u8; N]>().read_volatile() });
+        }
+        // Of a volatile array the compiler accesses each byte by itself.
+        let mut bytes = [0; N];
+        let to = bytes.as_mut_ptr().cast::<u32>();
+        for index in 0..N / size_of::<u32>() {
+            // SAFETY: There are `N` bytes at both, of which these are the next four. Those that are read are aligned.
+            unsafe {
+                let word = words.add(index).read_volatile();
+                to.add(index).write_unaligned(word);
+            }
+        }
+        Some(bytes)
     }
 
     /// Copies the bytes to `to`: each is read once.

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Copying and CRC-32 in one pass, by carry-less multiplication of 16 bytes (PCLMULQDQ with AVX).
+//! CRC-32, and copying in the same pass, by carry-less multiplication of 16 bytes (PCLMULQDQ with AVX).
 //!
 //! Intel's white paper "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" describes the method: four
 //! remainders of 16 bytes are multiplied by a power of x and added to the next 64 bytes, then folded into one, which is reduced. The
-//! kernel's `crc32_le()` does the same to bytes that were copied before.
+//! kernel's `crc32_le()` does the same to bytes that were copied before, without AVX.
 
 use crate::bindings;
 
 /// Bytes that are multiplied at a time.
 pub(super) const BLOCK: usize = 16;
 
-/// Bytes that are copied with the first block.
+/// Bytes that are folded with the first block.
 const FIRST: usize = 3 * BLOCK;
 
-/// Bytes that are copied at a time then.
+/// Bytes that are folded at a time then.
 const STRIDE: usize = 4 * BLOCK;
 
 /// The polynomial of Ethernet, with its highest power in the lowest bit.
@@ -82,62 +82,76 @@ impl Drop for VectorRegisters {
     }
 }
 
-/// Copies `len` bytes, and returns the state after `block` and them, from 0.
-///
-/// # Safety
-///
-/// `from` is valid for reads of `len` bytes, which others may write meanwhile; `to` is valid for writes of as many, which nobody else
-/// accesses, and which do not overlap them. `len` is at least three blocks, and a multiple of one.
-pub(super) unsafe fn fold(
-    _: &VectorRegisters,
-    block: &[u8; BLOCK],
-    to: *mut u8,
-    from: *const u8,
-    len: usize,
-) -> u32 {
-    let strides = len.wrapping_sub(FIRST) / STRIDE * STRIDE;
-    let rest = len.wrapping_sub(FIRST).wrapping_sub(strides);
-    // The addresses behind the last stride: offsets from there are negative, and 0 at the end.
-    let done = FIRST.wrapping_add(strides);
-    let (to, from) = (to.wrapping_add(done), from.wrapping_add(done));
-    let result;
-    // SAFETY: By the safety requirements `len` bytes are read and written. The vector registers are saved, and the compiler, which
-    // is told not to use them, has nothing in them. Only the operands, flags and the memory at `to` change.
-    unsafe {
+/// Folds a stride of 64 bytes at an offset behind `{at}` into the four remainders. `{data}` has the bytes.
+#[rustfmt::skip]
+macro_rules! fold_stride {
+    ($offset:literal) => {
+        concat!(
+            "vpclmulqdq xmm5, xmm0, xmm4, 0x00\n",
+            "vpclmulqdq xmm0, xmm0, xmm4, 0x11\n",
+            "vpxor xmm5, xmm5, [{data} + {at} + ", $offset, "]\n",
+            "vpxor xmm0, xmm0, xmm5\n",
+            "vpclmulqdq xmm5, xmm1, xmm4, 0x00\n",
+            "vpclmulqdq xmm1, xmm1, xmm4, 0x11\n",
+            "vpxor xmm5, xmm5, [{data} + {at} + ", $offset, " + 16]\n",
+            "vpxor xmm1, xmm1, xmm5\n",
+            "vpclmulqdq xmm5, xmm2, xmm4, 0x00\n",
+            "vpclmulqdq xmm2, xmm2, xmm4, 0x11\n",
+            "vpxor xmm5, xmm5, [{data} + {at} + ", $offset, " + 32]\n",
+            "vpxor xmm2, xmm2, xmm5\n",
+            "vpclmulqdq xmm5, xmm3, xmm4, 0x00\n",
+            "vpclmulqdq xmm3, xmm3, xmm4, 0x11\n",
+            "vpxor xmm5, xmm5, [{data} + {at} + ", $offset, " + 48]\n",
+            "vpxor xmm3, xmm3, xmm5\n",
+        )
+    };
+}
+
+/// Copies a stride from `{from}` to `{data}`.
+#[rustfmt::skip]
+macro_rules! copy_stride {
+    ($offset:literal) => {
+        concat!(
+            "vmovdqu ymm5, [{from} + {at} + ", $offset, "]\n",
+            "vmovdqu ymm6, [{from} + {at} + ", $offset, " + 32]\n",
+            "vmovdqu [{data} + {at} + ", $offset, "], ymm5\n",
+            "vmovdqu [{data} + {at} + ", $offset, " + 32], ymm6\n",
+        )
+    };
+}
+
+/// The instructions of [`fold`], between which are those that copy the first bytes, two strides and a block. `data` has the bytes when
+/// they are copied.
+macro_rules! fold_by {
+    ($block:ident, $from:ident, $data:ident, $len:ident,
+     $copy_first:literal, $copy_stride:expr, $copy_next:expr, $copy_block:literal) => {{
+        let strides = $len.wrapping_sub(FIRST) / STRIDE * STRIDE;
+        let rest = $len.wrapping_sub(FIRST).wrapping_sub(strides);
+        // The addresses behind the last stride: offsets from there are negative, and 0 at the end.
+        let done = FIRST.wrapping_add(strides);
+        let result;
         core::arch::asm!(
             // The block and the first bytes.
             "vmovdqu xmm0, [{block}]",
             "vmovdqu xmm1, [{from} + {at} - 48]",
             "vmovdqu xmm2, [{from} + {at} - 32]",
             "vmovdqu xmm3, [{from} + {at} - 16]",
-            "vmovdqu [{to} + {at} - 48], xmm1",
-            "vmovdqu [{to} + {at} - 32], xmm2",
-            "vmovdqu [{to} + {at} - 16], xmm3",
+            $copy_first,
             "vmovdqa xmm4, [{factors}]",
             "test {at}, {at}",
             "jz 3f",
+            // Two strides at a time; of an odd number the first one is the second of two.
+            "test {at}, 64",
+            "jz 2f",
+            "sub {at}, 64",
+            "jmp 6f",
             "2:",
-            "vmovdqu ymm5, [{from} + {at}]",
-            "vmovdqu ymm6, [{from} + {at} + 32]",
-            "vmovdqu [{to} + {at}], ymm5",
-            "vmovdqu [{to} + {at} + 32], ymm6",
-            "vpclmulqdq xmm5, xmm0, xmm4, 0x00",
-            "vpclmulqdq xmm0, xmm0, xmm4, 0x11",
-            "vpxor xmm5, xmm5, [{to} + {at}]",
-            "vpxor xmm0, xmm0, xmm5",
-            "vpclmulqdq xmm5, xmm1, xmm4, 0x00",
-            "vpclmulqdq xmm1, xmm1, xmm4, 0x11",
-            "vpxor xmm5, xmm5, [{to} + {at} + 16]",
-            "vpxor xmm1, xmm1, xmm5",
-            "vpclmulqdq xmm5, xmm2, xmm4, 0x00",
-            "vpclmulqdq xmm2, xmm2, xmm4, 0x11",
-            "vpxor xmm5, xmm5, [{to} + {at} + 32]",
-            "vpxor xmm2, xmm2, xmm5",
-            "vpclmulqdq xmm5, xmm3, xmm4, 0x00",
-            "vpclmulqdq xmm3, xmm3, xmm4, 0x11",
-            "vpxor xmm5, xmm5, [{to} + {at} + 48]",
-            "vpxor xmm3, xmm3, xmm5",
-            "add {at}, 64",
+            $copy_stride,
+            fold_stride!("0"),
+            "6:",
+            $copy_next,
+            fold_stride!("64"),
+            "add {at}, 128",
             "jnz 2b",
             "3:",
             // Four remainders to one.
@@ -159,7 +173,7 @@ pub(super) unsafe fn fold(
             "je 5f",
             "4:",
             "vmovdqu xmm6, [{from} + {at}]",
-            "vmovdqu [{to} + {at}], xmm6",
+            $copy_block,
             "vpclmulqdq xmm5, xmm0, xmm4, 0x00",
             "vpclmulqdq xmm0, xmm0, xmm4, 0x11",
             "vpxor xmm0, xmm0, xmm5",
@@ -190,14 +204,60 @@ pub(super) unsafe fn fold(
             "vpextrd {state:e}, xmm0, 1",
             "vzeroupper",
             state = lateout(reg) result,
-            block = in(reg) block,
-            to = in(reg) to,
-            from = in(reg) from,
+            block = in(reg) $block,
+            from = in(reg) $from.wrapping_add(done),
+            data = in(reg) $data.wrapping_add(done),
             at = inout(reg) strides.wrapping_neg() => _,
             rest = in(reg) rest,
             factors = in(reg) &raw const FACTORS,
             options(nostack),
         );
+        result
+    }};
+}
+
+/// Copies `len` bytes, and returns the state after `block` and them, from 0.
+///
+/// # Safety
+///
+/// `from` is valid for reads of `len` bytes, which others may write meanwhile; `to` is valid for writes of as many, which nobody else
+/// accesses, and which do not overlap them. `len` is at least three blocks, and a multiple of one.
+pub(super) unsafe fn copy_and_fold(
+    _: &VectorRegisters,
+    block: &[u8; BLOCK],
+    to: *mut u8,
+    from: *const u8,
+    len: usize,
+) -> u32 {
+    // SAFETY: By the safety requirements `len` bytes are read and written. The vector registers are saved, and the compiler, which
+    // is told not to use them, has nothing in them. Only the operands, flags and the memory at `to` change.
+    unsafe {
+        fold_by!(
+            block,
+            from,
+            to,
+            len,
+            "vmovdqu [{data} + {at} - 48], xmm1
+             vmovdqu [{data} + {at} - 32], xmm2
+             vmovdqu [{data} + {at} - 16], xmm3",
+            copy_stride!("0"),
+            copy_stride!("64"),
+            "vmovdqu [{data} + {at}], xmm6"
+        )
     }
-    result
+}
+
+/// The state after `block` and `len` bytes, from 0.
+///
+/// # Safety
+///
+/// `from` is valid for reads of `len` bytes, which others may write meanwhile. `len` is at least three blocks, and a multiple of one.
+pub(super) unsafe fn fold(
+    _: &VectorRegisters,
+    block: &[u8; BLOCK],
+    from: *const u8,
+    len: usize,
+) -> u32 {
+    // SAFETY: By the safety requirements `len` bytes are read. As in `copy_and_fold`, but for memory, which does not change.
+    unsafe { fold_by!(block, from, from, len, "", "", "", "") }
 }
