@@ -172,11 +172,10 @@ impl<Q: Send + Sync + 'static> Rxe<Q> {
     /// Whether a queue pair of a partition takes packets with a P_Key.
     #[inline]
     pub(crate) fn admits(&self, partition: Partition, pkey: Pkey) -> bool {
+        let admits = |place| self.pkey(place).is_some_and(|own| own.admits(pkey));
         match partition {
-            Partition::Entry(place) => self.pkey(place).is_some_and(|own| own.admits(pkey)),
-            Partition::Either(one, other) => [one, other]
-                .iter()
-                .any(|&place| self.admits(Partition::Entry(place), pkey)),
+            Partition::Entry(place) => admits(place),
+            Partition::Either(one, other) => admits(one) || admits(other),
             Partition::Any(port) => self.port(port).pkeys.index_of(pkey).is_some(),
         }
     }

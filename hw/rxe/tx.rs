@@ -72,7 +72,7 @@ impl Packet {
         };
         let filled = skb.append(total, |room| {
             // If a part does not fit, the length is wrong below, and the packet is dropped.
-            let _ = room.write(&head[..head_len]);
+            let _ = room.write(head.get(..head_len).unwrap_or(&[]));
             fill(room)?;
             let _ = room.write_zeros(pad + ICRC_LEN);
             Ok(())

@@ -229,6 +229,8 @@ pub struct Properties {
     pub payload: PayloadRule,
     /// Whether an XRC header is in front of the extension headers: in the requests of an extended reliable connection.
     pub has_xrceth: bool,
+    /// The length of all headers, in bytes: 12 to 44.
+    pub header_len: u8,
 }
 
 /// The table has no opcode with this code.
@@ -246,7 +248,24 @@ const NO_ROW: Properties = Properties {
     layout: Layout::Bare,
     payload: NONE,
     has_xrceth: false,
+    header_len: BASE_LEN,
 };
+
+/// The length of a base transport header, in bytes.
+const BASE_LEN: u8 = 12;
+
+/// The length of an XRC header, in bytes.
+const XRCETH_LEN: u8 = 4;
+
+/// The length of all headers of an opcode with such extension headers, in bytes.
+const fn header_len(layout: Layout, has_xrceth: bool) -> u8 {
+    let base = if has_xrceth {
+        BASE_LEN + XRCETH_LEN
+    } else {
+        BASE_LEN
+    };
+    base + layout.size() as u8
+}
 
 /// Whether the packets of an operation have an XRC header. The headers of a reserved operation are not known.
 const fn has_xrceth(service: Service, kind: Kind) -> bool {
@@ -278,13 +297,15 @@ macro_rules! table {
             const ROWS: [Properties; 256] = {
                 let mut rows = [NO_ROW; 256];
                 $(
+                    let xrceth = has_xrceth(Service::$service, Kind::$kind);
                     rows[$code] = Properties {
                         service: Service::$service,
                         kind: Kind::$kind,
                         position: Position::$position,
                         layout: Layout::$layout,
                         payload: $payload,
-                        has_xrceth: has_xrceth(Service::$service, Kind::$kind),
+                        has_xrceth: xrceth,
+                        header_len: header_len(Layout::$layout, xrceth),
                     };
                 )*
                 rows
@@ -514,17 +535,13 @@ impl Opcode {
     /// Length of the headers that all packets of a message have, in bytes: 12, or 16 with an XRC header.
     #[inline]
     pub const fn base_len(self) -> usize {
-        if self.has_xrceth() {
-            12 + 4
-        } else {
-            12
-        }
+        header_len(Layout::Bare, self.has_xrceth()) as usize
     }
 
     /// Length of all headers, in bytes: 12 to 44.
     #[inline]
     pub const fn header_len(self) -> usize {
-        self.base_len() + self.layout().size()
+        self.properties().header_len as usize
     }
 
     /// The length of the payload.
@@ -673,11 +690,13 @@ mod tests {
             let alike = Properties {
                 service: rc.service,
                 has_xrceth: rc.has_xrceth,
+                header_len: rc.header_len,
                 ..*xrc
             };
             assert_eq!(alike, *rc, "{opcode:?}");
             let more = if is_request { 4 } else { 0 };
             assert_eq!(of_xrc.header_len(), opcode.header_len() + more);
+            assert_eq!(of_xrc.base_len(), opcode.base_len() + more);
         }
         assert_eq!(Opcode::RcFlush.in_service(Service::Ud), Opcode::RcFlush);
     }

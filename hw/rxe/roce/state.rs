@@ -17,16 +17,16 @@ use crate::wire::Qpn;
 pub enum Service {
     /// Reliable connected: every message arrives once, in order, or an error completes.
     Rc,
-    /// Unreliable connected: a message arrives whole or not at all.
-    Uc,
-    /// Unreliable datagram: single-packet messages to any peer. QP1 (GSI) behaves like this.
-    Ud,
     /// The initiator of an extended reliable connection: reliable, and a requester only. Each request names a shared receive queue
     /// at the peer.
     XrcIni,
     /// The target of an extended reliable connection: reliable, and a responder only, which takes receives from the shared receive
     /// queue that a request names.
     XrcTgt,
+    /// Unreliable connected: a message arrives whole or not at all.
+    Uc,
+    /// Unreliable datagram: single-packet messages to any peer. QP1 (GSI) behaves like this.
+    Ud,
 }
 
 impl Service {
