@@ -24,7 +24,7 @@ use kernel_ext::net::skb::{Cursor, SkBuff};
 use roce::icrc::{self, Prefix};
 use roce::mtu::Mtu;
 use roce::opcode::{Opcode, Service};
-use roce::run::PacketRun;
+use roce::run::Gathering;
 use roce::wire::{Bth, Packet, Qpn, MAX_HEADERS};
 
 /// The maximum number of packets in a buffer (`UDP_MAX_SEGMENTS`). The network stack segments larger ones.
@@ -54,17 +54,17 @@ pub(crate) fn is_for_one(skb: &SkBuff, payload: usize, size: NonZeroU16) -> bool
         return false;
     }
     let mut cursor = skb.cursor();
-    let mut target = |index| {
+    let mut bth = |index| {
         let at = payload.checked_add(part(len, size, index).start)?;
-        let bth = cursor.copy_array::<{ Bth::LEN }>(at).ok()?;
-        let [opcode, ..] = bth;
-        let connected =
-            Opcode::from_code(opcode).is_some_and(|opcode| opcode.service() != Service::Ud);
-        let qpn = Bth::peek_dest_qpn(&bth)?;
-        (connected && qpn != Qpn::MULTICAST).then_some(qpn)
+        cursor.copy_array::<{ Bth::LEN }>(at).ok()
     };
-    let first = target(0);
-    first.is_some() && (1..count).all(|index| target(index) == first)
+    let target = |bth: Option<[u8; Bth::LEN]>| Bth::peek_dest_qpn(&bth?);
+    let first = bth(0);
+    let opcode = first.and_then(|[opcode, ..]| Opcode::from_code(opcode));
+    // A packet of another service that follows is dropped by the queue pair.
+    let connected = opcode.is_some_and(|opcode| opcode.service() != Service::Ud);
+    let first = target(first).filter(|&qpn| connected && qpn != Qpn::MULTICAST);
+    first.is_some() && (1..count).all(|index| target(bth(index)) == first)
 }
 
 /// A received GRO buffer.
@@ -126,7 +126,7 @@ impl Buffer {
     }
 
     /// Reads the base transport header of the packet with an index. `None` if there is none, or if the ICRC is not correct.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn head(
         &self,
         index: usize,
@@ -143,7 +143,7 @@ impl Buffer {
     }
 
     /// Whether the ICRC of a packet is correct.
-    #[inline]
+    #[inline(never)]
     fn is_intact(&self, head: &Head, prefixes: &mut Prefixes) -> bool {
         let part = &head.part;
         let Some(prefix) = self.prefix(part.len(), prefixes) else {
@@ -247,7 +247,11 @@ pub(crate) struct Head {
 
 impl Head {
     /// Parses the headers. `None` if they are invalid.
-    pub(crate) fn packet(&self, buffer: &Buffer) -> Option<Packet> {
+    pub(crate) fn packet(&self, buffer: &Buffer, cursor: &mut Cursor<'_>) -> Option<Packet> {
+        if self.part.len() >= MAX_HEADERS {
+            let bytes = cursor.copy_array::<MAX_HEADERS>(self.part.start).ok()?;
+            return Packet::parse(&bytes, self.part.len()).ok();
+        }
         let mut bytes = [0; MAX_HEADERS];
         let known = bytes.get_mut(..self.part.len().min(MAX_HEADERS))?;
         buffer.skb.copy_bits(self.part.start, known).ok()?;
@@ -256,14 +260,17 @@ impl Head {
 
     /// Adds the packet to a run, if it is the next one in the middle of its message.
     #[inline]
-    pub(crate) fn append_to(&self, run: &mut PacketRun) -> bool {
+    pub(crate) fn append_to(&self, run: &mut Gathering) -> bool {
         run.append_middle(&self.bth, self.part.len())
     }
 
-    /// The offset in the buffer of what follows `headers` bytes of headers.
+    /// The place of what follows `headers` bytes of headers.
     #[inline]
-    pub(crate) fn payload_at(&self, headers: usize) -> usize {
-        self.part.start.saturating_add(headers)
+    pub(crate) fn payload_at(&self, headers: usize) -> PayloadPlace {
+        PayloadPlace {
+            packet: self.index,
+            start: self.part.start.saturating_add(headers),
+        }
     }
 }
 
@@ -311,43 +318,73 @@ impl Arrived {
     }
 }
 
-/// The maximum number of packets of a run.
-const MAX_RUN: usize = 64;
+/// The place of a packet's payload in a buffer.
+#[derive(Clone, Copy)]
+pub(crate) struct PayloadPlace {
+    /// The index of the packet.
+    packet: usize,
+    /// The offset in the buffer.
+    start: usize,
+}
 
-/// The payload offsets of a run's packets in a buffer. All payloads except the last one have the same length.
+/// The payload offsets of a run's packets, which lie one behind the other in a buffer. All payloads except the last one have the same
+/// length. Only the first packet and the last one have headers that those in the middle have not.
 pub(crate) struct PayloadOffsets {
-    starts: [u32; MAX_RUN],
+    first: usize,
+    /// That of the second packet.
+    second: usize,
+    last: PayloadPlace,
     count: usize,
+    /// From a packet to the next one.
+    stride: usize,
     /// The binary logarithm of the payload length.
     shift: u32,
 }
 
 impl PayloadOffsets {
-    /// The offset of the first packet.
-    pub(crate) fn new(start: usize, packet: &Packet) -> Self {
-        let mut starts = [0; MAX_RUN];
-        starts[0] = start as u32;
+    /// The offset of the first packet, in a buffer.
+    pub(crate) fn new(first: PayloadPlace, packet: &Packet, buffer: &Buffer) -> Self {
         // The payload of one packet alone may have any length.
         let shift = Mtu::fitting(packet.payload_len())
             .filter(|mtu| mtu.bytes() == packet.payload_len())
             .map_or(u32::BITS - 1, Mtu::shift);
         Self {
-            starts,
+            first: first.start,
+            second: first.start,
+            last: first,
             count: 1,
+            stride: buffer.size.get(),
             shift,
         }
     }
 
-    /// Whether another offset can be added.
-    pub(crate) fn has_room(&self) -> bool {
-        self.count < MAX_RUN
+    /// Whether a packet is the next one in the buffer.
+    #[inline]
+    pub(crate) fn precedes(&self, head: &Head) -> bool {
+        self.last.packet.wrapping_add(1) == head.index
     }
 
-    /// Adds the offset of the next packet.
-    pub(crate) fn push(&mut self, start: usize) {
-        if let Some(place) = self.starts.get_mut(self.count) {
-            *place = start as u32;
-            self.count = self.count.saturating_add(1);
+    /// Adds the offset of the next packet in the buffer.
+    #[inline]
+    pub(crate) fn push(&mut self, next: PayloadPlace) {
+        if self.count == 1 {
+            self.second = next.start;
+        }
+        self.last = next;
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// The offset of the packet with a number in the run. `None` if there is none.
+    #[inline]
+    fn start(&self, number: usize) -> Option<usize> {
+        let behind = self.count.checked_sub(number)?.checked_sub(1)?;
+        match (number.checked_sub(1), behind) {
+            (None, _) => Some(self.first),
+            (_, 0) => Some(self.last.start),
+            (Some(middle), _) => Some(
+                self.second
+                    .saturating_add(middle.saturating_mul(self.stride)),
+            ),
         }
     }
 
@@ -362,15 +399,14 @@ impl PayloadOffsets {
         mut len: u32,
         mut each: impl FnMut(usize, usize) -> Result,
     ) -> Result {
-        let known = self.starts.get(..self.count).unwrap_or(&[]);
         let each_has = 1u32.wrapping_shl(self.shift);
         while len != 0 {
-            let start = known
-                .get(from.wrapping_shr(self.shift) as usize)
+            let start = self
+                .start(from.wrapping_shr(self.shift) as usize)
                 .ok_or(EINVAL)?;
             let within = from & each_has.wrapping_sub(1);
             let now = each_has.wrapping_sub(within).min(len);
-            each(start.saturating_add(within) as usize, now as usize)?;
+            each(start.saturating_add(within as usize), now as usize)?;
             from = from.saturating_add(now);
             len = len.wrapping_sub(now);
         }

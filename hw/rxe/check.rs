@@ -13,7 +13,7 @@ use crate::pkeys::Partition;
 use crate::port_id::{Ingress, PortId};
 use core::net::IpAddr;
 use kernel_ext::net::header::{IpHeader, Ipv4Header, UdpHeader, IPPROTO_UDP};
-use kernel_ext::net::skb::SkBuff;
+use kernel_ext::net::skb::{Cursor, SkBuff};
 use roce::icrc;
 use roce::opcode::Opcode;
 use roce::state::Service;
@@ -69,11 +69,11 @@ fn count(counters: &Counters, incoming: Incoming) -> Incoming {
 pub(crate) fn accept_part<Q: Send + Sync>(
     rxe: &Rxe<Q>,
     (service, partition): (Service, Partition),
-    buffer: &Buffer,
+    (buffer, cursor): (&Buffer, &mut Cursor<'_>),
     head: &Head,
     arrived: &mut Arrived,
 ) -> Option<Packet> {
-    let packet = head.packet(buffer)?;
+    let packet = head.packet(buffer, cursor)?;
     arrived.add(buffer, head);
     let single = service != Service::Ud && !is_for_many(buffer.destination());
     (single && suits(rxe, service, partition, (packet.bth(), 1))).then_some(packet)

@@ -59,8 +59,8 @@ pub(crate) struct Path {
     /// Whether the destination is the same device.
     loopback: bool,
     route: Option<Route>,
-    /// The part of the ICRC of the last packet's headers, and the length of their payload.
-    prefix: Cell<Option<(usize, Prefix)>>,
+    /// The parts of the ICRC of the last headers with two lengths of their payload, and these lengths.
+    prefixes: [Cell<Option<(usize, Prefix)>>; 2],
 }
 
 /// The path that a connection takes when it migrates.
@@ -142,7 +142,7 @@ impl Path {
             priority,
             loopback,
             route: None,
-            prefix: Cell::new(None),
+            prefixes: [const { Cell::new(None) }; 2],
         }
     }
 
@@ -328,19 +328,29 @@ impl Path {
     /// What the headers of a datagram with `len` bytes of payload, and 0 as the identification of IPv4, contribute to the ICRC. `None`
     /// if it is too long.
     ///
-    /// Most packets have the length of the one before them. What may change on a path, traffic class and hop limit, the ICRC does not
-    /// cover.
+    /// Most packets have the length of the one before them, and those of large messages one of two lengths. What may change on a path,
+    /// traffic class and hop limit, the ICRC does not cover.
     #[inline]
     pub(crate) fn prefix(&self, len: usize) -> Option<Prefix> {
-        if let Some((_, prefix)) = self.prefix.get().filter(|&(known, _)| known == len) {
+        let known =
+            |place: &Cell<Option<(usize, Prefix)>>| place.get().filter(|&(known, _)| known == len);
+        let [last, other] = &self.prefixes;
+        if let Some((_, prefix)) = known(last) {
             return Some(prefix);
         }
-        let prefix = match self.network(len, 0)? {
+        let prefix = match known(other) {
+            Some((_, prefix)) => prefix,
+            None => self.new_prefix(len)?,
+        };
+        other.set(last.replace(Some((len, prefix))));
+        Some(prefix)
+    }
+
+    fn new_prefix(&self, len: usize) -> Option<Prefix> {
+        match self.network(len, 0)? {
             Network::V4(ip, udp) => prefix_of(&IpHeader::V4(ip), &udp),
             Network::V6(ip, udp) => prefix_of(&IpHeader::V6(ip), &udp),
-        }?;
-        self.prefix.set(Some((len, prefix)));
-        Some(prefix)
+        }
     }
 }
 

@@ -378,6 +378,7 @@ impl Qp {
         if engine.dead {
             return None;
         }
+        engine.queues.clock.restart();
         if qp.service == Service::Ud {
             let port = qp.rxe.port(engine.queues.partition.port());
             engine.set_datagram_mtu(port.mtu());

@@ -46,7 +46,7 @@ impl<'a> Source<'a> {
         mut each: impl FnMut(&Extent<'a>, usize, usize) -> Result<(), MrError>,
     ) -> Result<(), MrError> {
         let (mut skip, mut left) = (from as usize, len as usize);
-        for piece in self.pieces.iter().flatten() {
+        for piece in self.pieces.iter().map_while(Option::as_ref) {
             if left == 0 {
                 break;
             }

@@ -64,6 +64,7 @@ impl Engine {
         source: &Source<'_>,
     ) -> bool {
         self.queues.within_copy = true;
+        self.queues.clock.restart();
         let (_, more) = self.receive_all(qp);
         let ready = !more && self.held.is_none();
         let taken = ready && self.take_copy(qp, path, run, source) == Received::Done;

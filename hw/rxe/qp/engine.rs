@@ -19,14 +19,13 @@ use crate::srq::Srq;
 use core::sync::atomic::Ordering;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel_ext::timer::now_ns;
 use rdma::QpState;
 use roce::congestion::Congestion;
 use roce::mtu::Mtu;
 use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
-use roce::run::{PacketRun, Slice};
-use roce::state::{Received, Run, Service, State, Time};
+use roce::run::{Gathering, PacketRun, Slice};
+use roce::state::{Received, Run, Service, State};
 use roce::wire::{Bth, Packet};
 
 /// Packets that an engine sends, or requests that it flushes, in one run. The rest is left to the work item.
@@ -323,7 +322,8 @@ impl Engine {
         let (requester, responder, mut ops) = self.split(qp, Some(arrival));
         let opcode = packet.headers().opcode();
         let received = if opcode.is_response() {
-            requester.receive(packet, payload, Time::from_ns(now_ns()), &mut ops)
+            let now = ops.queues.clock.now();
+            requester.receive(packet, payload, now, &mut ops)
         } else if opcode.is_request() {
             responder.receive(packet, payload, &mut ops)
         } else {
@@ -373,7 +373,7 @@ impl Engine {
     fn receive_buffer(&mut self, qp: &Qp, buffer: Buffer, first: usize, counted: usize) -> u32 {
         let count = buffer.count();
         let taken = (qp.service, self.queues.admitted);
-        let mut gathered: Option<(PacketRun, PayloadOffsets)> = None;
+        let mut gathered: Option<(Gathering, PayloadOffsets)> = None;
         let mut arrived = Arrived::after(counted);
         let mut next = first;
         let mut cursor = buffer.skb().cursor();
@@ -383,26 +383,28 @@ impl Engine {
             };
             if let Some((run, offsets)) = &mut gathered {
                 // It belongs to the same queue pair, partition and service.
-                if offsets.has_room() && head.append_to(run) {
+                if offsets.precedes(&head) && head.append_to(run) {
                     arrived.add(&buffer, &head);
                     offsets.push(head.payload_at(Bth::LEN));
                     continue;
                 }
             }
-            let accepted = check::accept_part(&qp.rxe, taken, &buffer, &head, &mut arrived);
+            let part = (&buffer, &mut cursor);
+            let accepted = check::accept_part(&qp.rxe, taken, part, &head, &mut arrived);
             let Some(packet) = accepted else {
                 continue;
             };
             let start = head.payload_at(packet.payload_offset());
             if let Some((run, offsets)) = &mut gathered {
-                if offsets.has_room() && run.append(&packet) {
+                if offsets.precedes(&head) && run.append(&packet) {
                     offsets.push(start);
                     continue;
                 }
             }
-            let new = (PacketRun::of(&packet), PayloadOffsets::new(start, &packet));
+            let offsets = PayloadOffsets::new(start, &packet, &buffer);
+            let new = (Gathering::of(&packet), offsets);
             if let Some((run, offsets)) = gathered.replace(new) {
-                if self.take_gathered(qp, &buffer, &run, &offsets) == Received::Absent {
+                if self.take_gathered(qp, &buffer, run.run(), &offsets) == Received::Absent {
                     self.count_arrived(&buffer, arrived);
                     let counted = counted.max(index.saturating_add(1));
                     self.held = Some(Held::Buffer {
@@ -417,7 +419,7 @@ impl Engine {
         }
         self.count_arrived(&buffer, arrived);
         let received = match gathered {
-            Some((run, offsets)) => self.take_gathered(qp, &buffer, &run, &offsets),
+            Some((run, offsets)) => self.take_gathered(qp, &buffer, run.run(), &offsets),
             None => Received::Done,
         };
         match received {
@@ -486,7 +488,7 @@ impl Engine {
             qp.events.raise(rdma::QpEvent::Fatal);
             self.fail(qp);
         }
-        let now = Time::from_ns(now_ns());
+        let now = self.queues.clock.now();
         let budget = match self.queues.loops_back() {
             true => BUDGET,
             false => WIRE_BUDGET,

@@ -5,7 +5,7 @@
 
 use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
-use super::types::{Qp, Queues};
+use super::types::{Clock, Qp, Queues};
 use crate::ah::Av;
 use crate::backlog::Next;
 use crate::counters::Counters;
@@ -78,6 +78,7 @@ impl Queues {
             moved: None,
             batch: None,
             sent: 0,
+            clock: Clock::default(),
             within_copy: false,
             next: Next::default(),
             overflowed: false,

@@ -31,7 +31,7 @@ use kernel::sync::{Arc, Mutex};
 use kernel::workqueue::{self, impl_has_work, Work};
 use kernel_ext::sleepable::Sleepable;
 use kernel_ext::sync::{SpinLockBh, SpinLockIrq};
-use kernel_ext::timer::{impl_has_timer, Timer};
+use kernel_ext::timer::{impl_has_timer, now_ns, Timer};
 use kernel_ext::work;
 use rdma::abi::qp::QpCap;
 use rdma::{Access, QpHandle, QpId, QpState, QpType};
@@ -39,7 +39,7 @@ use roce::congestion::Congestion;
 use roce::migration::Migration;
 use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
-use roce::state::{Service, State};
+use roce::state::{Service, State, Time};
 
 /// A queue pair.
 #[pin_data]
@@ -198,6 +198,24 @@ pub(crate) struct Engine {
     pub(super) dead: bool,
 }
 
+/// The time of a run of the engine, which is read at most once.
+#[derive(Default)]
+pub(super) struct Clock(Option<Time>);
+
+impl Clock {
+    /// Another run has begun.
+    #[inline]
+    pub(super) fn restart(&mut self) {
+        self.0 = None;
+    }
+
+    /// The time.
+    #[inline]
+    pub(super) fn now(&mut self) -> Time {
+        *self.0.get_or_insert_with(|| Time::from_ns(now_ns()))
+    }
+}
+
 /// A validated packet that was not handled because memory is absent.
 pub(super) enum Held {
     /// A single packet.
@@ -248,6 +266,8 @@ pub(crate) struct Queues {
     pub(super) batch: Option<Batch>,
     /// Packets sent in this run.
     pub(super) sent: u32,
+    /// The time of this run.
+    pub(super) clock: Clock,
     /// Whether this engine runs within a [direct copy](super::direct) of the peer.
     pub(super) within_copy: bool,
     /// A QP of the device to whose backlog packets were added.

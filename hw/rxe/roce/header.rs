@@ -330,6 +330,13 @@ impl Bth {
         bytes
     }
 
+    /// Sets the packet sequence number in the bytes of a header that requests no acknowledge.
+    #[inline]
+    pub(crate) fn renumber(bytes: &mut [u8; Self::LEN], psn: Psn) {
+        let [.., high, middle, low] = bytes;
+        [_, *high, *middle, *low] = psn.get().to_be_bytes();
+    }
+
     /// Writes the header with the pad count of a payload of `payload_len` bytes.
     #[inline]
     pub(crate) fn write(&self, payload_len: u32, writer: &mut Writer<'_>) {

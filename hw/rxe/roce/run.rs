@@ -2,7 +2,7 @@
 
 //! Runs of packets: consecutive packets of one message, which are sent or received by one call.
 //!
-//! An engine sends runs; [`PacketRun::append`] makes them of packets that were received together.
+//! An engine sends runs; a [`Gathering`] makes them of packets that were received together.
 //!
 //! A run is described by the packet that would carry the same bytes on a path with a larger MTU: the whole of a WRITE, for
 //! example, by an RDMA WRITE Only. The engines handle that one packet; where single packets are needed, [`PacketRun::packets`]
@@ -128,9 +128,9 @@ impl PacketRun {
     fn goes_on(&self) -> bool {
         let headers = self.packet.headers();
         let kinds = [Kind::Send, Kind::Write, Kind::ReadResponse];
-        headers.opcode().service() != Service::Ud
+        !headers.opcode().ends()
+            && headers.opcode().service() != Service::Ud
             && kinds.contains(&headers.opcode().kind())
-            && !headers.opcode().ends()
             && self.payload_len() == self.count() << self.mtu.shift()
             && is_positive(headers)
     }
@@ -176,38 +176,23 @@ impl PacketRun {
         true
     }
 
-    /// Adds the next received packet, if it is one in the middle of the message that has nothing to tell but its PSN; returns whether
-    /// it is. `bth` is its base transport header, `udp_payload_len` its length with the ICRC, which is correct.
-    ///
-    /// The same as to parse the packet and to [append](Self::append) it: of the packets that this returns false for, some others can be
-    /// appended.
-    #[inline]
-    pub fn append_middle(&mut self, bth: &[u8; Bth::LEN], udp_payload_len: usize) -> bool {
-        let len = self.mtu.bytes();
-        let headers = self.packet.headers();
-        if headers.opcode().has_xrceth() {
-            return false;
+    /// The base transport header of the next packet, if that is one in the middle of the message, without an XRC header, that has
+    /// nothing to tell but its PSN.
+    fn next_middle(&self) -> Option<[u8; Bth::LEN]> {
+        let have = self.packet.bth();
+        if !self.goes_on() || have.opcode.has_xrceth() {
+            return None;
         }
-        if !self.goes_on() || udp_payload_len != Bth::LEN + len as usize + icrc::LEN {
-            return false;
-        }
-        let have = *headers.bth();
-        let (Some(middle), Some(payload_len)) = (
-            opcode_of(have.opcode, false, false),
-            self.payload_len().checked_add(len),
-        ) else {
-            return false;
-        };
         let next = Bth {
-            psn: have.psn.add(self.count()),
             migrated: have.migrated,
-            ..Bth::new(middle, have.pkey, have.dest_qpn, have.psn)
+            ..Bth::new(
+                opcode_of(have.opcode, false, false)?,
+                have.pkey,
+                have.dest_qpn,
+                have.psn.add(self.count()),
+            )
         };
-        if *bth != next.bytes(len) {
-            return false;
-        }
-        self.packet.add_middle(payload_len);
-        true
+        Some(next.bytes(self.mtu.bytes()))
     }
 
     /// The packet that describes the run.
@@ -271,6 +256,62 @@ impl PacketRun {
                 .saturating_sub(offset)
                 .min(self.mtu.bytes()),
         }
+    }
+}
+
+/// A run of received packets, to which the next ones are added.
+#[derive(Clone, Copy, Debug)]
+pub struct Gathering {
+    run: PacketRun,
+    /// As [`PacketRun::next_middle`].
+    middle: Option<[u8; Bth::LEN]>,
+}
+
+impl Gathering {
+    /// A run of one packet.
+    pub fn of(first: &Packet) -> Self {
+        let run = PacketRun::of(first);
+        Self {
+            run,
+            middle: run.next_middle(),
+        }
+    }
+
+    /// Adds the next packet, as [`PacketRun::append`].
+    pub fn append(&mut self, next: &Packet) -> bool {
+        let added = self.run.append(next);
+        if added {
+            self.middle = self.run.next_middle();
+        }
+        added
+    }
+
+    /// Adds the next packet, if it is one in the middle of the message that has nothing to tell but its PSN; returns whether it is.
+    /// `bth` is its base transport header, `udp_payload_len` its length with the ICRC, which is correct.
+    ///
+    /// The same as to parse the packet and to [append](Self::append) it: of the packets that this returns false for, some others can be
+    /// appended.
+    #[inline]
+    pub fn append_middle(&mut self, bth: &[u8; Bth::LEN], udp_payload_len: usize) -> bool {
+        let Self { run, middle } = self;
+        let len = run.mtu.bytes();
+        let Some(next) = middle.as_mut().filter(|next| *next == bth) else {
+            return false;
+        };
+        let payload_len = run.payload_len().checked_add(len);
+        let whole = udp_payload_len == Bth::LEN + len as usize + icrc::LEN;
+        let (true, Some(payload_len)) = (whole, payload_len) else {
+            return false;
+        };
+        run.packet.add_middle(payload_len);
+        Bth::renumber(next, run.packet.bth().psn.add(run.count()));
+        true
+    }
+
+    /// The run.
+    #[inline]
+    pub const fn run(&self) -> &PacketRun {
+        &self.run
     }
 }
 

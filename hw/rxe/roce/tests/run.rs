@@ -7,7 +7,7 @@ use roce::mtu::Mtu;
 use roce::opcode::{Kind, Opcode, Position, Service, Tail};
 use roce::pkey::Pkey;
 use roce::psn::{Msn, Psn};
-use roce::run::{PacketRun, Segments};
+use roce::run::{Gathering, PacketRun, Segments};
 use roce::wire::{
     Aeth, Bth, Headers, Ieth, ImmDt, NakCode, Packet, Parts, Qpn, Reth, Srqn, Syndrome, Xrceth,
     MAX_HEADERS,
@@ -165,7 +165,7 @@ proptest! {
         longer in -1..=1isize,
     ) {
         let Message { packets, .. } = message;
-        let mut run = PacketRun::of(&packets[0]);
+        let mut run = Gathering::of(&packets[0]);
         for packet in &packets[1..] {
             let mut head = [0; MAX_HEADERS];
             packet.headers().write(packet.payload_len(), &mut head);
@@ -174,7 +174,7 @@ proptest! {
             let (mut by_bytes, mut parsed) = (run, run);
             if by_bytes.append_middle(head.first_chunk().unwrap(), len) {
                 prop_assert!(parsed.append(&Packet::parse(&head, len).unwrap()));
-                prop_assert_eq!(by_bytes.packet(), parsed.packet());
+                prop_assert_eq!(by_bytes.run().packet(), parsed.run().packet());
             } else {
                 let intact = longer == 0 && flips.iter().all(|&(byte, _)| byte >= Bth::LEN);
                 let opcode = packet.headers().opcode();
@@ -211,7 +211,7 @@ fn a_short_packet_of_xrc_does_not_join_by_its_bytes() {
         let bth = Bth::new(opcode, Pkey::DEFAULT, Qpn::new(9), Psn::new(psn));
         Packet::new(Headers::new(bth, &parts(3)), len)
     };
-    let mut run = PacketRun::of(&packet(Opcode::XrcSendFirst, 7, 1024));
+    let mut run = Gathering::of(&packet(Opcode::XrcSendFirst, 7, 1024));
     let short = packet(Opcode::XrcSendMiddle, 8, 1020);
     let bth = short.bth().bytes(1020);
     assert_eq!(short.udp_payload_len(), Bth::LEN + 1024 + 4);
