@@ -23,10 +23,11 @@ use rdma::{
         qp::{Qp, State},
         Device,
     },
+    core::Device as DeviceView,
     MaySleep,
 };
 
-use crate::{space::PortSpace, Address, Ece, Options, Reason};
+use crate::{membership::Membership, space::PortSpace, Address, Ece, Options, Reason};
 
 /// What a client connects or accepts with.
 pub(crate) struct Asked {
@@ -50,8 +51,8 @@ unsafe impl<K> Sync for Calls<'_, K> {}
 /// # Safety
 ///
 /// The handler may be called with the context until the identifier is destroyed.
-pub(crate) unsafe fn create<'d, K: PortSpace>(
-    device: &Device<'d>,
+pub(crate) unsafe fn create<K: PortSpace>(
+    owner: &'static CStr,
     net: &NetNamespace,
     options: &Options,
     handler: rdma_cm_event_handler,
@@ -65,7 +66,7 @@ pub(crate) unsafe fn create<'d, K: PortSpace>(
             context,
             K::SPACE,
             K::QP_TYPE,
-            device.owner().as_char_ptr(),
+            owner.as_char_ptr(),
         )
     };
     let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
@@ -100,8 +101,15 @@ impl<'d, K: PortSpace> Calls<'d, K> {
         }
     }
 
+    /// The device, if the identifier has one.
+    pub(crate) fn device(&self) -> Option<&DeviceView> {
+        // SAFETY: The identifier is valid. Its device is constant after it is bound, and stays registered until the identifier is
+        // destroyed. A view is a transparent wrapper.
+        unsafe { (*self.as_raw()).device.cast::<DeviceView>().as_ref() }
+    }
+
     pub(crate) fn bind(&self, address: &Address) -> Result {
-        let mut address = address.to_raw();
+        let mut address = address.to_raw(K::SERVICES);
         // SAFETY: Both are valid during the call.
         to_result(unsafe { bindings::rdma_bind_addr(self.as_raw(), (&raw mut address).cast()) })
     }
@@ -113,12 +121,18 @@ impl<'d, K: PortSpace> Calls<'d, K> {
 
     /// The port that the identifier is bound to.
     pub(crate) fn source_port(&self) -> u16 {
-        // SAFETY: The identifier is valid; the port has the same offset in addresses of either family.
-        let port = unsafe {
+        // SAFETY: The identifier is valid. The family has one offset in addresses of all families, the port in those of IP.
+        unsafe {
             let address = &raw const (*self.as_raw()).route.addr.src_addr;
-            (&raw const (*address.cast::<bindings::sockaddr_in>()).sin_port).read()
-        };
-        u16::from_be(port)
+            let ip = address.cast::<bindings::sockaddr_in>();
+            match (&raw const (*ip).sin_family).read().into() {
+                bindings::AF_IB => {
+                    let service = &raw const (*address.cast::<bindings::sockaddr_ib>()).sib_sid;
+                    u64::from_be(service.read()) as u16
+                }
+                _ => u16::from_be((&raw const (*ip).sin_port).read()),
+            }
+        }
     }
 
     pub(crate) fn resolve_address(
@@ -127,9 +141,9 @@ impl<'d, K: PortSpace> Calls<'d, K> {
         destination: &Address,
         timeout_ms: u32,
     ) -> Result {
-        let mut source = source.map(|source| source.to_raw());
+        let mut source = source.map(|source| source.to_raw(K::SERVICES));
         let source = source.as_mut().map_or(null_mut(), |raw| &raw mut *raw);
-        let destination = destination.to_raw();
+        let destination = destination.to_raw(K::SERVICES);
         // SAFETY: All are valid during the call, which copies the addresses.
         to_result(unsafe {
             bindings::rdma_resolve_addr(
@@ -223,23 +237,23 @@ impl<'d, K: PortSpace> Calls<'d, K> {
         Ok(unsafe { qp.become_raw(&mut attr, QpAttrMask::from_bits(mask as u32), sleep) }?)
     }
 
-    /// Joins a multicast group. Its event tells where to send to.
-    pub(crate) fn join(&self, group: &Address, join_state: u8) -> Result {
-        let mut address = group.to_raw();
+    /// Joins a multicast group. Its event tells where to send to, and the number.
+    pub(crate) fn join(&self, group: &Address, membership: Membership, number: usize) -> Result {
+        let mut address = group.to_raw(K::SERVICES);
         // SAFETY: The identifier is valid; the address is copied; the context is for events alone.
         to_result(unsafe {
             bindings::rdma_join_multicast(
                 self.as_raw(),
                 (&raw mut address).cast(),
-                join_state,
-                null_mut(),
+                membership.join_state(),
+                core::ptr::without_provenance_mut(number),
             )
         })
     }
 
     /// Leaves the group that was joined last at an address.
     pub(crate) fn leave(&self, group: &Address) {
-        let mut address = group.to_raw();
+        let mut address = group.to_raw(K::SERVICES);
         // SAFETY: The identifier is valid; the address is valid during the call.
         unsafe { bindings::rdma_leave_multicast(self.as_raw(), (&raw mut address).cast()) };
     }

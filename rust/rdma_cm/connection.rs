@@ -439,7 +439,7 @@ impl Connection<'_> {
     }
 
     /// Waits for the next event of the connection, of any type: such as [`Event::Disconnected`], [`Event::TimewaitExit`],
-    /// [`Event::AddrChange`], [`Event::DeviceRemoval`].
+    /// [`Event::AddrChange`].
     ///
     /// # Errors
     ///

@@ -8,7 +8,8 @@
 //! | [`Route::connect`]: an [`Endpoint`], and the [`Remote`] to send to | [`Listener::next`]: a [`Request`] |
 //! | | [`Request::accept`] with a queue pair; or [`Request::reject`] |
 //!
-//! [`Endpoint::bind`] is for who needs no peer, but a queue pair for multicast groups: [`Endpoint::join`].
+//! [`Endpoint::bind`] is for who needs no peer, but a queue pair for multicast groups: [`Endpoint::join`]. Whose events are handled
+//! ([`handler`](crate::handler)) has [`Attached`] for that.
 //!
 //! ```
 //! use kernel::prelude::*;
@@ -49,11 +50,11 @@
 
 use core::ops::Deref;
 
-use kernel::{error::to_result, prelude::*};
+use kernel::prelude::*;
 use kernel_ext::net::ns::NetNamespace;
 use rdma::{
     abi::gid::Gid,
-    bindings::{self, rdma_conn_param},
+    bindings::rdma_conn_param,
     client::{
         qp::{Init, Qp, QpRef, Reset, Rts, State, Ud, UdSending},
         Device, Pd,
@@ -64,9 +65,12 @@ use rdma::{
 use crate::{
     calls::{Asked, Calls},
     id::Id,
+    membership::{attach, detach, gid_of},
     space::Udp,
     Address, Ece, Event, Options, Reason, Remote, Unreachable, TIMEOUT_MS,
 };
+
+pub use crate::membership::{Attached, Membership};
 
 /// The parameters of a lookup, or of its answer.
 pub(crate) fn params(private_data: &[u8], qp_num: u32) -> Result<Asked> {
@@ -184,15 +188,6 @@ impl<'d> Lookup<'d> {
 /// What a lookup has found: an endpoint, where to send to, and the private data of the peer.
 pub type Found<'d> = (Endpoint<'d>, Remote, KVec<u8>);
 
-/// How a group is joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Membership {
-    /// For receiving and sending.
-    Full,
-    /// For sending alone: the switches are not asked for the group's datagrams.
-    SendOnly,
-}
-
 /// A group that an endpoint has joined.
 struct Group {
     address: Address,
@@ -256,11 +251,7 @@ impl<'d> Endpoint<'d> {
             return Err(EEXIST);
         }
         self.groups.reserve(1, GFP_KERNEL)?;
-        let member = match membership {
-            Membership::Full => bindings::FULLMEMBER_JOIN,
-            Membership::SendOnly => bindings::SENDONLY_FULLMEMBER_JOIN,
-        };
-        self.id.join(address, 1 << member)?;
+        self.id.join(address, membership, 0)?;
         match self.joined(address, membership, sleep) {
             Ok((remote, group)) => {
                 self.groups.push(group, GFP_KERNEL)?;
@@ -281,18 +272,16 @@ impl<'d> Endpoint<'d> {
         sleep: &MaySleep,
     ) -> Result<(Remote, Group)> {
         let (remote, _) = self.id.expect(TIMEOUT_MS, sleep, |event| match event {
-            Event::MulticastJoin(remote) => Ok(remote),
+            Event::MulticastJoin(remote, _) => Ok(remote),
             other => Err(other),
         })?;
         let group = Group {
             address: *address,
-            gid: remote.path.grh.ok_or(EINVAL)?.dgid,
+            gid: gid_of(&remote)?,
             is_attached: membership == Membership::Full,
         };
         if group.is_attached {
-            let mut gid = group.gid.to_raw();
-            // SAFETY: The queue pair is valid; the GID is copied.
-            to_result(unsafe { bindings::ib_attach_mcast(self.qp.as_raw(), &mut gid, 0) })?;
+            attach(&self.qp, group.gid)?;
         }
         Ok((remote, group))
     }
@@ -314,17 +303,15 @@ impl<'d> Endpoint<'d> {
     }
 
     fn end(&self, group: &Group) -> Result {
-        let mut gid = group.gid.to_raw();
         let detached = match group.is_attached {
-            // SAFETY: The queue pair is valid, and attached; the GID is copied.
-            true => to_result(unsafe { bindings::ib_detach_mcast(self.qp.as_raw(), &mut gid, 0) }),
+            true => detach(&self.qp, group.gid),
             false => Ok(()),
         };
         self.id.leave(&group.address);
         detached
     }
 
-    /// Waits for the next event, of any type: such as [`Event::AddrChange`], [`Event::MulticastError`], [`Event::DeviceRemoval`].
+    /// Waits for the next event, of any type: such as [`Event::AddrChange`] and [`Event::MulticastError`].
     ///
     /// # Errors
     ///

@@ -42,12 +42,13 @@ pub enum Event {
     Found(Remote, KVec<u8>),
     /// The connection is closed.
     Disconnected,
-    /// The device is being removed: the identifier and all of the device's objects have to go.
+    /// The device is being removed: the identifier has to go. Told to listeners of [`any_device`](crate::any_device) alone, because the
+    /// identifiers of a device are gone before: a client leaves it earlier than the connection manager, which was there first.
     DeviceRemoval,
-    /// A multicast group is joined: where to send to.
-    MulticastJoin(Remote),
-    /// A multicast group is not joined.
-    MulticastError(Error),
+    /// A multicast group is joined: where to send to, and the number that it was joined with.
+    MulticastJoin(Remote, usize),
+    /// A multicast group is not joined, or is lost; with its number.
+    MulticastError(Error, usize),
     /// The address has moved to another net device, as in a bond.
     AddrChange,
     /// The queue pair of a closed connection may be used again.
@@ -144,7 +145,7 @@ impl Event {
             Self::AddrError(error)
             | Self::RouteError(error)
             | Self::ConnectError(error)
-            | Self::MulticastError(error)
+            | Self::MulticastError(error, _)
             | Self::Unreachable(Unreachable::Error(error)) => Some(*error),
             _ => None,
         }
@@ -199,9 +200,11 @@ impl Event {
                 bindings::RDMA_CM_EVENT_DISCONNECTED => Self::Disconnected,
                 bindings::RDMA_CM_EVENT_DEVICE_REMOVAL => Self::DeviceRemoval,
                 bindings::RDMA_CM_EVENT_MULTICAST_JOIN => {
-                    Self::MulticastJoin(Remote::from_raw(&param.ud))
+                    Self::MulticastJoin(Remote::from_raw(&param.ud), group(&param.ud))
                 }
-                bindings::RDMA_CM_EVENT_MULTICAST_ERROR => Self::MulticastError(error(status)),
+                bindings::RDMA_CM_EVENT_MULTICAST_ERROR => {
+                    Self::MulticastError(error(status), group(&param.ud))
+                }
                 bindings::RDMA_CM_EVENT_ADDR_CHANGE => Self::AddrChange,
                 bindings::RDMA_CM_EVENT_TIMEWAIT_EXIT => Self::TimewaitExit,
                 bindings::RDMA_CM_EVENT_ADDRINFO_RESOLVED => Self::AddrInfoResolved,
@@ -242,6 +245,11 @@ impl Remote {
             qkey: raw.qkey,
         }
     }
+}
+
+/// The number of a group: in the place of private data is what it was joined with.
+fn group(raw: &rdma_ud_param) -> usize {
+    raw.private_data.addr()
 }
 
 /// # Safety

@@ -20,6 +20,8 @@
 //! | what an identifier may do with its handler lock held, it does in its handler | methods of [`Handling`]. Those of an [`Id`], which wait for handlers, fail with `EDEADLK` there |
 //! | an identifier goes before its device | as all objects with the lifetime of the device. One that has found the way to another device ends with [`Event::AddrError`] |
 //!
+//! An identifier that has no device yet is in [`any_device`](crate::any_device).
+//!
 //! ```
 //! use kernel::prelude::*;
 //! use kernel_ext::error::ESHUTDOWN;
@@ -59,33 +61,17 @@
 //! }
 //! ```
 //!
-//! | lock | protects | context | taken inside |
-//! |---|---|---|---|
-//! | `Node::live` | the C identifier of a node, until it ends | any, interrupts off | nothing |
-//!
 //! C header: `include/rdma/rdma_cm.h`.
 
-use core::{
-    ops::Deref,
-    ptr::NonNull,
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use core::ptr::NonNull;
 
-use kernel::{
-    ffi::{c_int, c_void},
-    prelude::*,
-    sync::Arc,
-    types::NotThreadSafe,
-};
-use kernel_ext::{
-    net::ns::NetNamespace,
-    sync::{new_spinlock_irq, SpinLockIrq},
-};
+use kernel::{ffi::c_int, prelude::*, sync::Arc, types::NotThreadSafe};
+use kernel_ext::net::ns::NetNamespace;
 use rdma::{
     bindings::{self, rdma_cm_event, rdma_cm_id},
     client::{
-        later::{End, Later, Reserved},
-        qp::{Init, Qp, QpRef, Rc, Reset, Rtr, Rts, State, Ud},
+        later::Reserved,
+        qp::{Init, Qp, QpRef, Rc, Reset, Rts, State, Ud},
         Device,
     },
     MaySleep,
@@ -95,6 +81,16 @@ use crate::{
     calls::{self, Asked, Calls},
     datagram, event, Address, Event, Options, Params, PortSpace, Reason, Tcp, Udp, TIMEOUT_MS,
 };
+
+mod handling;
+mod id;
+mod node;
+
+use handling::connected;
+pub use handling::Handling;
+pub use id::Id;
+pub(crate) use node::Turn;
+use node::{Live, Node};
 
 /// What handles the events of an identifier: in process context, one at a time.
 pub trait Handler<'d, K: PortSpace>: Send + Sync + Sized + 'd {
@@ -128,131 +124,6 @@ impl<'d, K: PortSpace, H: Handler<'d, K>> Handler<'d, K> for Pin<KBox<H>> {
     }
 }
 
-/// The task that is in the handler of an identifier, if one is.
-struct Turn(AtomicUsize);
-
-impl Turn {
-    fn new() -> Result<Arc<Self>> {
-        Ok(Arc::new(Self(AtomicUsize::new(0)), GFP_KERNEL)?)
-    }
-
-    fn this_task() -> usize {
-        core::ptr::from_ref(&**kernel::current!()).addr()
-    }
-
-    fn begin(&self) {
-        self.0.store(Self::this_task(), Ordering::Relaxed);
-    }
-
-    fn end(&self) {
-        self.0.store(0, Ordering::Relaxed);
-    }
-
-    /// # Errors
-    ///
-    /// `EDEADLK` if this task has the turn: only this one could have stored its number.
-    fn check_outside(&self) -> Result {
-        match self.0.load(Ordering::Relaxed) == Self::this_task() {
-            true => Err(Error::from_errno(-(bindings::EDEADLK as i32))),
-            false => Ok(()),
-        }
-    }
-}
-
-/// An identifier, and its handler, which stays until the identifier is destroyed.
-#[pin_data]
-struct Node<'d, K: PortSpace, H: Handler<'d, K>> {
-    #[pin]
-    live: SpinLockIrq<Option<Later<'d, Live<'d, K, H>>>>,
-    turn: Arc<Turn>,
-    handler: H,
-    /// The device, whose removal waits until the handler is dropped.
-    device: Device<'d>,
-}
-
-/// A C identifier.
-///
-/// # Invariants
-///
-/// `self` owns the identifier, which is of the port space `K`, and whose context is `node`.
-struct Live<'d, K: PortSpace, H: Handler<'d, K>> {
-    raw: NonNull<rdma_cm_id>,
-    /// Handlers use it: it is here for them.
-    _node: Arc<Node<'d, K, H>>,
-}
-
-// SAFETY: Identifiers may be used from any thread, and so may handlers.
-unsafe impl<'d, K: PortSpace, H: Handler<'d, K>> Send for Live<'d, K, H> {}
-// SAFETY: Identifiers may be used from any thread, and so may handlers.
-unsafe impl<'d, K: PortSpace, H: Handler<'d, K>> Sync for Live<'d, K, H> {}
-
-impl<'d, K: PortSpace, H: Handler<'d, K>> Deref for Live<'d, K, H> {
-    type Target = Calls<'d, K>;
-
-    fn deref(&self) -> &Calls<'d, K> {
-        // SAFETY: By the type invariants.
-        unsafe { Calls::from_raw(self.raw) }
-    }
-}
-
-impl<'d, K: PortSpace, H: Handler<'d, K>> End for Live<'d, K, H> {
-    fn end(&self, _sleep: &MaySleep) {
-        // SAFETY: By the type invariants `self` owns the identifier, and there are no users. No handler runs when the function returns.
-        unsafe { bindings::rdma_destroy_id(self.raw.as_ptr()) };
-    }
-}
-
-impl<'d, K: PortSpace, H: Handler<'d, K>> Node<'d, K, H> {
-    fn new(device: &Device<'d>, handler: H) -> Result<Arc<Self>> {
-        let init = try_pin_init!(Self {
-            live <- new_spinlock_irq!(None, "Node::live"),
-            turn: Turn::new()?,
-            handler,
-            device: device.clone(),
-        }? Error);
-        Arc::pin_init(init, GFP_KERNEL)
-    }
-
-    /// Makes a new C identifier that of the node.
-    ///
-    /// # Safety
-    ///
-    /// The identifier is of the port space `K`, its context is the node, and its owner gives it up.
-    unsafe fn own(
-        self: &Arc<Self>,
-        room: Reserved<'d, Live<'d, K, H>>,
-        raw: NonNull<rdma_cm_id>,
-    ) -> Id<'d, K, H> {
-        // INVARIANT: By the safety requirements.
-        let live = Live {
-            raw,
-            _node: self.clone(),
-        };
-        *self.live.lock() = Some(room.fill(&self.device, live));
-        Id(self.clone())
-    }
-
-    fn context(self: &Arc<Self>) -> *mut c_void {
-        Arc::as_ptr(self).cast_mut().cast()
-    }
-
-    /// Lets a work item destroy the identifier, when it is in use no more. Any context.
-    fn end(&self) {
-        let live = self.live.lock().take();
-        drop(live);
-    }
-
-    fn has_ended(&self) -> bool {
-        self.live.lock().is_none()
-    }
-
-    /// The identifier, for whoever is not in its handler.
-    fn outside(&self) -> Result<Later<'d, Live<'d, K, H>>> {
-        self.turn.check_outside()?;
-        self.live.lock().clone().ok_or(ENXIO)
-    }
-}
-
 impl<'d, K: PortSpace, H: Handler<'d, K>> Node<'d, K, H> {
     /// Handles an event. Returns an errno for a request that is refused.
     ///
@@ -261,53 +132,27 @@ impl<'d, K: PortSpace, H: Handler<'d, K>> Node<'d, K, H> {
     /// The connection manager tells the event to the identifier, which is the node's, or that of a request to it; this task has its handler
     /// lock.
     unsafe fn enter(&self, id: &Calls<'d, K>, raw: &rdma_cm_event, sleep: &MaySleep) -> c_int {
-        let mut adopted = None;
         self.turn.begin();
         // SAFETY: By the safety requirements.
         let event = unsafe { Event::from_raw(raw, K::QP_TYPE) };
         let answer = match raw.event {
-            bindings::RDMA_CM_EVENT_CONNECT_REQUEST => {
-                let asked = event.and_then(|event| self.hear(id, event, &mut adopted, sleep));
-                match (&adopted, asked) {
-                    (Some(_), _) => Ok(()),
-                    (None, Err(error)) => Err(error),
-                    (None, Ok(())) => Err(event::refused()),
-                }
-            }
+            // SAFETY: The connection manager has made the identifier for the request, and this task has its lock.
+            bindings::RDMA_CM_EVENT_CONNECT_REQUEST => unsafe {
+                hear((id, &self.device), event, |request| {
+                    id.check_device(&self.device)?;
+                    match self.has_ended() {
+                        true => Err(event::refused()),
+                        false => self.handler.request(request, sleep),
+                    }
+                })
+            },
             _ => {
                 self.tell(id, event, sleep);
                 Ok(())
             }
         };
         self.turn.end();
-        if let Some(turn) = adopted {
-            turn.end();
-        }
         answer.map_or_else(Error::to_errno, |()| 0)
-    }
-
-    /// Lets the handler see a request.
-    fn hear(
-        &self,
-        id: &Calls<'d, K>,
-        event: Option<Event>,
-        adopted: &mut Option<Arc<Turn>>,
-        sleep: &MaySleep,
-    ) -> Result {
-        id.check_device(&self.device)?;
-        let request = event.and_then(K::request).ok_or(EINVAL)?;
-        if self.has_ended() {
-            return Err(event::refused());
-        }
-        // INVARIANT: The connection manager has made the identifier for the request, and `enter` has its lock.
-        let request = Request {
-            id,
-            device: &self.device,
-            request,
-            adopted,
-            _lock: NotThreadSafe,
-        };
-        self.handler.request(request, sleep)
     }
 
     /// Lets the handler see any other event, and ends the identifier after an error. An event that there is no memory for is one.
@@ -335,15 +180,31 @@ impl<'d, K: PortSpace, H: Handler<'d, K>> Node<'d, K, H> {
     }
 }
 
-/// An identifier with its handler. Dropping it lets a work item destroy it.
+/// Lets somebody hear a request. It fails for one that is refused.
 ///
-/// Its calls fail with `ENXIO` once it has ended, with `EDEADLK` in its handler, and with the errors of the connection manager.
-pub struct Id<'d, K: PortSpace, H: Handler<'d, K>>(Arc<Node<'d, K, H>>);
-
-impl<'d, K: PortSpace, H: Handler<'d, K>> Drop for Id<'d, K, H> {
-    fn drop(&mut self) {
-        self.0.end();
+/// # Safety
+///
+/// The connection manager has made the identifier for the request, at the device, and this task has its handler lock.
+pub(crate) unsafe fn hear<'d, K: PortSpace>(
+    (id, device): (&Calls<'d, K>, &Device<'d>),
+    event: Result<Option<Event>>,
+    hears: impl FnOnce(Request<'_, 'd, K>) -> Result,
+) -> Result {
+    let request = event?.and_then(K::request).ok_or(EINVAL)?;
+    let mut adopted = None;
+    // INVARIANT: By the safety requirements.
+    let heard = hears(Request {
+        id,
+        device,
+        request,
+        adopted: &mut adopted,
+        _lock: NotThreadSafe,
+    });
+    match adopted {
+        Some(turn) => turn.end(),
+        None => heard.and(Err(event::refused()))?,
     }
+    Ok(())
 }
 
 impl<'d, K: PortSpace, H: Handler<'d, K>> Id<'d, K, H> {
@@ -360,10 +221,26 @@ impl<'d, K: PortSpace, H: Handler<'d, K>> Id<'d, K, H> {
         // SAFETY: The node stays until the identifier is destroyed, because `Live` has a reference to it.
         unsafe {
             let context = node.context();
-            let raw =
-                calls::create::<K>(device, net, options, Some(event_handler::<K, H>), context)?;
-            Ok(node.own(room, raw))
+            let handler = Some(event_handler::<K, H> as unsafe extern "C" fn(_, _) -> _);
+            let raw = calls::create::<K>(device.owner(), net, options, handler, context)?;
+            node.own(room, raw);
         }
+        Ok(Self(node))
+    }
+
+    /// Binds to an address of the device, in a network namespace.
+    fn bound(
+        device: &Device<'d>,
+        net: &NetNamespace,
+        options: &Options,
+        (address, handler): (&Address, H),
+        sleep: &MaySleep,
+    ) -> Result<Self> {
+        let id = Self::new(device, net, options, handler, sleep)?;
+        let live = id.0.outside()?;
+        live.bind(address)?;
+        live.check_device(device)?;
+        Ok(id)
     }
 
     /// Begins to resolve an address, from a source to a destination in a network namespace. The handler gets [`Event::AddrResolved`] or
@@ -401,209 +278,60 @@ impl<'d, K: PortSpace, H: Handler<'d, K>> Id<'d, K, H> {
         handler: H,
         sleep: &MaySleep,
     ) -> Result<Self> {
-        let id = Self::new(device, net, options, handler, sleep)?;
-        let live = id.0.outside()?;
-        live.bind(address)?;
-        live.check_device(device)?;
-        live.listen(backlog)?;
+        let id = Self::bound(device, net, options, (address, handler), sleep)?;
+        id.0.outside()?.listen(backlog)?;
         Ok(id)
-    }
-
-    /// The handler.
-    pub fn handler(&self) -> &H {
-        &self.0.handler
-    }
-
-    /// Whether its handler has returned an error, or its device goes.
-    pub fn has_ended(&self) -> bool {
-        self.0.has_ended()
-    }
-
-    /// The local port. If the address had port 0, this is the port that was chosen.
-    ///
-    /// # Errors
-    ///
-    /// As for all calls.
-    pub fn port(&self) -> Result<u16> {
-        Ok(self.0.outside()?.source_port())
-    }
-
-    /// Closes the connection (DREQ), or replies to the peer that has closed it (DREP).
-    ///
-    /// # Errors
-    ///
-    /// As for all calls; `EINVAL` for a closed connection.
-    pub fn disconnect(&self, sleep: &MaySleep) -> Result {
-        sleep.check();
-        self.0.outside()?.disconnect()
-    }
-
-    /// Rejects an adopted request, with private data.
-    ///
-    /// # Errors
-    ///
-    /// As for all calls; `EINVAL` for too much private data.
-    pub fn reject(&self, reason: Reason, why: &[u8], sleep: &MaySleep) -> Result {
-        sleep.check();
-        self.0.outside()?.reject(reason, why)
-    }
-}
-
-impl<'d, H: Handler<'d, Tcp>> Id<'d, Tcp, H> {
-    /// Initialises a queue pair for an adopted request.
-    ///
-    /// # Errors
-    ///
-    /// As for all calls, and those of the driver.
-    pub fn init(&self, qp: Qp<'d, Rc, Reset>, sleep: &MaySleep) -> Result<Qp<'d, Rc, Init>> {
-        self.0.outside()?.modify(qp, sleep)
-    }
-
-    /// Moves a queue pair to RTS for the peer of an adopted request.
-    ///
-    /// # Errors
-    ///
-    /// As for all calls, and those of the driver.
-    pub fn ready(&self, qp: Qp<'d, Rc, Init>, sleep: &MaySleep) -> Result<Qp<'d, Rc, Rts>> {
-        let live = self.0.outside()?;
-        connected(&live, qp, sleep)
-    }
-
-    /// Accepts an adopted request.
-    ///
-    /// # Errors
-    ///
-    /// As for all calls; `EINVAL` for too much private data.
-    pub fn accept(&self, qp: &Qp<'d, Rc, Rts>, params: &Params<'_>, sleep: &MaySleep) -> Result {
-        sleep.check();
-        let raw = params.to_raw(qp.number(), qp.has_srq())?;
-        self.0.outside()?.accept(Some(raw))
     }
 }
 
 impl<'d, H: Handler<'d, Udp>> Id<'d, Udp, H> {
-    /// Makes a queue pair ready for datagrams: that of a service, for who listens.
+    /// Binds to an address of the device, in a network namespace, for a queue pair that neither asks nor is asked: one of multicast groups.
     ///
     /// # Errors
     ///
-    /// As for all calls, and those of the driver.
-    pub fn ready(&self, qp: Qp<'d, Ud, Reset>, sleep: &MaySleep) -> Result<Qp<'d, Ud, Rts>> {
-        let live = self.0.outside()?;
-        datagram::ready(&live, qp, sleep)
-    }
-
-    /// Tells a queue pair to the peer of an adopted request, with private data of up to 136 bytes.
-    ///
-    /// # Errors
-    ///
-    /// As for all calls; `EINVAL` for too much private data.
-    pub fn accept<S: State>(
-        &self,
-        qp: &QpRef<'d, Ud, S>,
-        private_data: &[u8],
+    /// `ENODEV` for an address of another device, `EADDRINUSE`, `EINVAL` for options that are out of range, and those of the connection
+    /// manager.
+    pub fn bind(
+        device: &Device<'d>,
+        net: &NetNamespace,
+        options: &Options,
+        (address, handler): (&Address, H),
         sleep: &MaySleep,
-    ) -> Result {
-        sleep.check();
-        let raw = datagram::params(private_data, qp.number())?;
-        self.0.outside()?.accept(Some(raw))
+    ) -> Result<Self> {
+        Self::bound(device, net, options, (address, handler), sleep)
     }
 }
 
-/// Moves a queue pair to RTS, for the peer that is known.
-fn connected<'d>(
-    id: &Calls<'d, Tcp>,
-    qp: Qp<'d, Rc, Init>,
-    sleep: &MaySleep,
-) -> Result<Qp<'d, Rc, Rts>> {
-    let qp: Qp<'d, Rc, Rtr> = id.modify(qp, sleep)?;
-    id.modify(qp, sleep)
-}
-
-/// An identifier in its handler.
+/// Gives an identifier to a node, whose handler gets its events from now on. It is in its handler as long as the turn does not end.
 ///
-/// # Invariants
+/// # Safety
 ///
-/// This task has the handler lock.
-pub struct Handling<'a, 'd, K>(&'a Calls<'d, K>, NotThreadSafe);
-
-impl<'d, K: PortSpace> Handling<'_, 'd, K> {
-    /// Begins to resolve the route to an address that is resolved. The handler gets [`Event::RouteResolved`] or [`Event::RouteError`].
-    ///
-    /// # Errors
-    ///
-    /// Those of the connection manager.
-    pub fn resolve_route(&self) -> Result {
-        self.0.resolve_route(TIMEOUT_MS)
+/// The identifier is in its handler, this task alone uses it, and its owner gives it up.
+pub(crate) unsafe fn hand_over<'d, K: PortSpace, H: Handler<'d, K>>(
+    id: &Calls<'d, K>,
+    (node, room): New<'d, K, H>,
+) -> (Id<'d, K, H>, Arc<Turn>) {
+    let turn = node.turn.clone();
+    turn.begin();
+    let raw = id.as_raw();
+    // SAFETY: By the safety requirements. `Live` has a reference to the node.
+    unsafe {
+        (*raw).context = node.context();
+        (*raw).event_handler = Some(event_handler::<K, H>);
+        node.own(room, NonNull::new_unchecked(raw));
     }
-
-    fn ask(&self, raw: Asked) -> Result {
-        // SAFETY: By the type invariants.
-        unsafe { self.0.connect_locked(raw) }
-    }
+    (Id(node), turn)
 }
 
-impl<'d> Handling<'_, 'd, Tcp> {
-    /// Initialises a queue pair for the connection.
-    ///
-    /// # Errors
-    ///
-    /// Those of the connection manager and of the driver.
-    pub fn init(&self, qp: Qp<'d, Rc, Reset>, sleep: &MaySleep) -> Result<Qp<'d, Rc, Init>> {
-        self.0.modify(qp, sleep)
-    }
+/// A node that is to have an identifier.
+pub(crate) type New<'d, K, H> = (Arc<Node<'d, K, H>>, Reserved<'d, Live<'d, K, H>>);
 
-    /// Sends a connection request (REQ) to the peer, for a queue pair. The handler gets [`Event::ConnectResponse`],
-    /// [`Event::Rejected`], [`Event::Unreachable`] or [`Event::ConnectError`].
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` for too much private data, `EOPNOTSUPP` with options of a vendor, for which the C interface has no such call, and those
-    /// of the connection manager.
-    pub fn connect(&self, qp: &Qp<'d, Rc, Init>, params: &Params<'_>) -> Result {
-        self.ask(params.to_raw(qp.number(), qp.has_srq())?)
-    }
-
-    /// Moves the queue pair to RTS for the peer that has replied, and confirms the connection (RTU).
-    ///
-    /// # Errors
-    ///
-    /// Those of the connection manager and of the driver.
-    pub fn confirm(&self, qp: Qp<'d, Rc, Init>, sleep: &MaySleep) -> Result<Qp<'d, Rc, Rts>> {
-        let qp = connected(self.0, qp, sleep)?;
-        // SAFETY: By the type invariants.
-        unsafe { self.0.accept_locked(None) }?;
-        Ok(qp)
-    }
-
-    /// Closes the connection (DREQ), or replies to the peer that has closed it (DREP).
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` for a closed connection, and those of the connection manager.
-    pub fn disconnect(&self) -> Result {
-        self.0.disconnect()
-    }
-}
-
-impl<'d> Handling<'_, 'd, Udp> {
-    /// Makes a queue pair ready for datagrams.
-    ///
-    /// # Errors
-    ///
-    /// Those of the connection manager and of the driver.
-    pub fn ready(&self, qp: Qp<'d, Ud, Reset>, sleep: &MaySleep) -> Result<Qp<'d, Ud, Rts>> {
-        datagram::ready(self.0, qp, sleep)
-    }
-
-    /// Asks for the queue pair of the peer (SIDR), with private data of up to 180 bytes. The handler gets [`Event::Found`] or
-    /// [`Event::Unreachable`].
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` for too much private data, and those of the connection manager.
-    pub fn look_up<S: State>(&self, qp: &QpRef<'d, Ud, S>, private_data: &[u8]) -> Result {
-        self.ask(datagram::params(private_data, qp.number())?)
-    }
+/// Makes a node for an identifier that there is.
+pub(crate) fn new<'d, K: PortSpace, H: Handler<'d, K>>(
+    device: &Device<'d>,
+    handler: H,
+) -> Result<New<'d, K, H>> {
+    Ok((Node::new(device, handler)?, Reserved::new()?))
 }
 
 /// A request, with the new identifier that it has come with. Dropping it refuses the request.
@@ -632,25 +360,15 @@ impl<'d, K: PortSpace> Request<'_, 'd, K> {
     ///
     /// `ENOMEM`: the request is refused.
     pub fn adopt<H: Handler<'d, K>>(self, handler: H) -> Result<Id<'d, K, H>> {
-        let node = Node::new(self.device, handler)?;
-        let room = Reserved::new()?;
-        Ok(self.hand_over(node, room))
+        let new = new(self.device, handler)?;
+        Ok(self.give(new))
     }
 
-    fn hand_over<H: Handler<'d, K>>(
-        self,
-        node: Arc<Node<'d, K, H>>,
-        room: Reserved<'d, Live<'d, K, H>>,
-    ) -> Id<'d, K, H> {
-        node.turn.begin();
-        *self.adopted = Some(node.turn.clone());
-        let raw = self.id.as_raw();
-        // SAFETY: By the type invariants this task alone uses the identifier. `Live` has a reference to the node.
-        unsafe {
-            (*raw).context = node.context();
-            (*raw).event_handler = Some(event_handler::<K, H>);
-            node.own(room, NonNull::new_unchecked(raw))
-        }
+    fn give<H: Handler<'d, K>>(self, new: New<'d, K, H>) -> Id<'d, K, H> {
+        // SAFETY: By the type invariants.
+        let (id, turn) = unsafe { hand_over(self.id, new) };
+        *self.adopted = Some(turn);
+        id
     }
 
     /// Rejects the request for a reason, with private data.
@@ -699,10 +417,9 @@ impl<'d> Request<'_, 'd, Tcp> {
         handler: impl FnOnce(Qp<'d, Rc, Rts>) -> H,
     ) -> Result<Id<'d, Tcp, H>> {
         let raw = params.to_raw(qp.number(), qp.has_srq())?;
-        let node = Node::new(self.device, handler(qp))?;
-        let room = Reserved::new()?;
+        let new = new(self.device, handler(qp))?;
         self.answer(raw)?;
-        Ok(self.hand_over(node, room))
+        Ok(self.give(new))
     }
 }
 

@@ -14,7 +14,8 @@
 //!
 //! Datagrams and multicast groups are in [`datagram`]. Who does not want to wait for events handles them: [`handler`].
 //!
-//! All functions may sleep. All objects have the lifetime of one device, and are dropped before it is removed.
+//! All functions may sleep. All objects have the lifetime of one device, and are dropped before it is removed; but for those of
+//! [`any_device`], which belong to a client: listeners on all devices, connections whose device the route decides.
 //!
 //! ```
 //! use kernel::prelude::*;
@@ -51,6 +52,7 @@
 //! C header: `include/rdma/rdma_cm.h`.
 
 mod address;
+pub mod any_device;
 mod calls;
 mod connection;
 pub mod datagram;
@@ -58,6 +60,7 @@ mod ece;
 mod event;
 pub mod handler;
 mod id;
+mod membership;
 mod options;
 mod reason;
 mod space;

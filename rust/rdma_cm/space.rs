@@ -25,6 +25,9 @@ pub trait PortSpace: sealed::Sealed + Send + Sync + Sized + 'static {
     /// The number of the port space.
     #[doc(hidden)]
     const SPACE: rdma_ucm_port_space;
+    /// The service ID of its port 0.
+    #[doc(hidden)]
+    const SERVICES: u64;
     /// The type of the queue pairs.
     #[doc(hidden)]
     const QP_TYPE: ib_qp_type;
@@ -43,6 +46,7 @@ impl PortSpace for Tcp {
     type Transport = Rc;
     type Request = Offer;
     const SPACE: rdma_ucm_port_space = bindings::RDMA_PS_TCP;
+    const SERVICES: u64 = bindings::RDMA_IB_IP_PS_TCP as u64;
     const QP_TYPE: ib_qp_type = bindings::IB_QPT_RC;
 
     fn request(event: Event) -> Option<Offer> {
@@ -63,6 +67,7 @@ impl PortSpace for Udp {
     /// The private data: 180 bytes, padded at the end.
     type Request = KVec<u8>;
     const SPACE: rdma_ucm_port_space = bindings::RDMA_PS_UDP;
+    const SERVICES: u64 = bindings::RDMA_IB_IP_PS_UDP as u64;
     const QP_TYPE: ib_qp_type = bindings::IB_QPT_UD;
 
     fn request(event: Event) -> Option<KVec<u8>> {

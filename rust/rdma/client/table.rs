@@ -136,7 +136,7 @@ impl<C: Client> Table<C> {
     /// `EINVAL` for a table other than the client's, `EBUSY` for a registered one, `ENOMEM`.
     pub fn register(&'static self, sleep: &MaySleep) -> Result<Registration<C>> {
         let registry = Registry::new(sleep)?;
-        let raw = core::ptr::from_ref(&*registry).cast_mut();
+        let raw = Arc::as_ptr(&registry).cast_mut();
         let ordering = Ordering::AcqRel;
         if self
             .registry
@@ -172,13 +172,13 @@ struct RegistryEntry<C: Client> {
 }
 
 impl<C: Client> Registry<C> {
-    fn new(sleep: &MaySleep) -> Result<Pin<KBox<Self>>> {
+    fn new(sleep: &MaySleep) -> Result<Arc<Self>> {
         let queue = OwnedQueue::new(C::NAME, QueueFlags::UNBOUND, 0, sleep)?;
         let init = pin_init!(Self {
             devices <- new_mutex!(KVec::new(), "Registry::devices"),
             queue,
         });
-        KBox::pin_init(init, GFP_KERNEL)
+        Arc::pin_init(init, GFP_KERNEL)
     }
 
     /// Adds a device that has no data yet.
@@ -200,6 +200,16 @@ impl<C: Client> Registry<C> {
     fn unlist(&self, gone: &Entry<C>) {
         let mut devices = self.devices.lock();
         devices.retain(|listed| !core::ptr::eq(&**listed.entry, gone));
+    }
+
+    /// Enters a device as a visitor.
+    fn enter_at(&self, device: &DeviceView) -> Option<ARef<Counted<Entry<C>>>> {
+        let devices = self.devices.lock();
+        let mut open = devices.iter().filter(|listed| listed.is_open);
+        let found =
+            open.find(|listed| core::ptr::eq(listed.entry.scope.device.as_raw(), device.as_raw()))?;
+        found.entry.visitors.fetch_add(1, Ordering::Relaxed);
+        Some(found.entry.clone())
     }
 
     /// Enters the next device after the first `nth` as a visitor.
@@ -387,7 +397,7 @@ impl<C: Client> registration::Client for Bridge<C> {
 pub struct Registration<C: Client> {
     /// Dropped first.
     client: Option<registration::Registration<Bridge<C>>>,
-    registry: Pin<KBox<Registry<C>>>,
+    registry: Arc<Registry<C>>,
     table: &'static Table<C>,
 }
 
@@ -412,6 +422,35 @@ impl<C: Client> Registration<C> {
             }
         }
         None
+    }
+}
+
+impl<C: Client> Registration<C> {
+    /// The devices, for whoever learns of one from a connection manager.
+    pub fn devices(&self) -> Devices<C> {
+        Devices(self.registry.clone())
+    }
+}
+
+/// The devices of a client; none after it is unregistered.
+pub struct Devices<C: Client>(Arc<Registry<C>>);
+
+// The last reference waits for a work queue.
+impl<C: Client> !super::DropsAnywhere for Devices<C> {}
+
+impl<C: Client> Devices<C> {
+    /// Calls `f` with a device, as [`Registration::visit`]; `None` if the client does not have it.
+    pub fn at<R>(
+        &self,
+        device: &DeviceView,
+        f: impl for<'d> FnOnce(&Device<'d>, &C::Data<'d>, &MaySleep) -> R,
+        sleep: &MaySleep,
+    ) -> Option<R> {
+        let entry = self.0.enter_at(device)?;
+        // SAFETY: `enter_at` has just counted this visitor.
+        let answer = unsafe { entry.with(|device, data| f(device, data, sleep)) };
+        entry.leave();
+        Some(answer)
     }
 }
 

@@ -11,6 +11,7 @@ use kernel_ext::{
     module::{process_module, ProcessModule},
     net::ns::{NetNamespace, NetRef},
     sync::Completion as Done,
+    work::InstalledQueue,
 };
 use rdma::{
     bindings,
@@ -25,12 +26,16 @@ use rdma::{
     MaySleep,
 };
 use rdma_cm::{
+    any_device,
     datagram::{self, Endpoint, Membership},
     Address, Connection, Ece, Event, Listener, Options, Params, Reason, Remote, Route, Unreachable,
 };
 
+mod anywhere;
+mod groups;
 mod handlers;
 
+use anywhere::{Arrivals, Watcher};
 use handlers::Both;
 
 process_module! {
@@ -91,9 +96,12 @@ impl<'d> Parts<'d> {
     }
 }
 
-/// The network namespace of a device's addresses.
+/// The network namespace of a device's addresses; the first one for a device without net devices.
 fn net(device: &Device<'_>) -> Result<NetRef> {
-    device.gid(1, 0)?.namespace()
+    match device.is_roce(1) {
+        true => device.gid(1, 0)?.namespace(),
+        false => NetNamespace::init().get().ok_or(ENODEV),
+    }
 }
 
 /// An IPv4 address of a device.
@@ -125,6 +133,12 @@ fn at6(device: &Device<'_>) -> Result<impl Fn(u16) -> Address> {
     Ok(move |port| Address::V6(own, port, 0))
 }
 
+/// The addresses of an InfiniBand port, by their ports.
+fn at_gid(device: &Device<'_>) -> Result<impl Fn(u16) -> Address> {
+    let own = device.gid(1, 0)?.gid();
+    Ok(move |port| Address::Ib(own, port, 0xffff))
+}
+
 /// The port of `udaddy`.
 const UDADDY: u16 = 7174;
 /// The group of `mckey`.
@@ -138,6 +152,12 @@ const PARAMS: Params<'static> = Params {
     rnr_retries: 7,
     ece: Ece::NONE,
 };
+
+/// Whether the private data of a request is that of [`PARAMS`]. Without IP its first byte is the connection manager's.
+fn is_asked(private_data: &[u8]) -> bool {
+    let length = PARAMS.private_data.len();
+    private_data.get(1..length) == PARAMS.private_data.get(1..)
+}
 
 /// Options that a peer is told.
 const ECE: Ece = Ece {
@@ -184,10 +204,7 @@ impl<'d> Pair<'d> {
         let params = Params { ece: ECE, ..PARAMS };
         let connecting = route.begin(from, &params, sleep)?;
         let request = listener.next(5000, sleep)?;
-        ensure!(
-            request.private_data().starts_with(PARAMS.private_data),
-            "other private data"
-        );
+        ensure!(is_asked(request.private_data()), "other private data");
         let offer = request.offer();
         ensure!(offer.qp_num == route_qp, "another queue pair: {offer:?}");
         ensure!(offer.rnr_retries == 7, "other retries: {offer:?}");
@@ -452,13 +469,20 @@ fn programs(device: &Device<'_>, sleep: &MaySleep) -> Result {
     send(&sender, (device, &remote, 10), sleep)
 }
 
+/// What the client has of a device.
+struct PerDevice<'d> {
+    /// Connections that exist until the device is removed: of those who wait for events, and of those who handle them.
+    stays: Option<(Pair<'d>, Both<'d>)>,
+    /// What comes by the device to identifiers without one.
+    arrivals: Option<Pin<KBox<Arrivals<'d>>>>,
+}
+
 struct TestClient;
 
 static TABLE: Table<TestClient> = Table::new();
 
 impl Client for TestClient {
-    /// Connections that exist until the device is removed: of those who wait for events, and of those who handle them.
-    type Data<'d> = Option<(Pair<'d>, Both<'d>)>;
+    type Data<'d> = PerDevice<'d>;
 
     const NAME: &'static CStr = c"cm_client";
 
@@ -469,7 +493,19 @@ impl Client for TestClient {
     fn add<'d>(device: &Device<'d>, sleep: &MaySleep) -> Result<Self::Data<'d>> {
         let both = || Both::connected(device, &at4(device)?, sleep);
         let pair = Pair::new(device, sleep).ok();
-        Ok(pair.zip(both().ok()))
+        Ok(PerDevice {
+            stays: pair.zip(both().ok()),
+            arrivals: Arrivals::new(device, sleep).ok(),
+        })
+    }
+
+    /// What a connection was told that nobody has waited for.
+    fn remove<'d>(_device: &Device<'d>, data: &PerDevice<'d>, sleep: &MaySleep) {
+        if let Some((pair, _)) = &data.stays {
+            while let Ok(event) = pair.from.next_event(0, sleep) {
+                pr_info!("told|who waits|{event:?}\n");
+            }
+        }
     }
 }
 
@@ -497,11 +533,48 @@ fn report_handlers(device: &Device<'_>, sleep: &MaySleep) {
     report("handlers: datagrams by IPv6", done);
 }
 
+/// Tests of identifiers without a device, and of groups of handlers.
+fn report_anywhere<'d>(
+    client: &Registration<TestClient>,
+    at: (&Device<'d>, &PerDevice<'d>),
+    sleep: &MaySleep,
+) {
+    let done = at4(at.0).and_then(|own| anywhere::anywhere(client, at, &own, sleep));
+    report("any device: a listener and a connection", done);
+    let done = at6(at.0).and_then(|own| anywhere::anywhere(client, at, &own, sleep));
+    report("any device: by IPv6", done);
+    let done = at4(at.0).and_then(|own| groups::join(at.0, own, sleep));
+    report("handlers: multicast groups", done);
+    let gid = at.0.gid(1, 0).map(|gid| gid.gid());
+    let here = gid.map(|gid| Address::Ib(gid, 0, 0xffff));
+    let bound = here.and_then(|here| {
+        let net = net(at.0)?;
+        Listener::new(at.0, &net, &here, 1, sleep).map(drop)
+    });
+    let none = bound.err() == Some(ENODEV);
+    report(
+        "no GID of RoCE is an address",
+        none.then_some(()).ok_or(EIO),
+    );
+}
+
+/// Tests on a device of InfiniBand.
+fn report_ib(device: &Device<'_>, sleep: &MaySleep) {
+    let done = at_gid(device).and_then(|own| Pair::between(device, own, sleep).map(drop));
+    report("by GIDs: a connection", done);
+    let done = at_gid(device).and_then(|own| Both::connected(device, &own, sleep).map(drop));
+    report("by GIDs: handlers, a connection", done);
+    report("multicast groups of IPoIB", groups::join_ib(device, sleep));
+}
+
 /// Lets each device look for the way to an address of another one in its namespace.
 fn report_others(client: &Registration<TestClient>, sleep: &MaySleep) {
     let mut all = KVec::new();
     let found = client.visit(
         |device, _, _| {
+            if !device.is_roce(1) {
+                return None;
+            }
             let found = net(device).and_then(|net| Ok((net.cookie(), address(device)?)));
             found
                 .and_then(|found| Ok(all.push(found, GFP_KERNEL)?))
@@ -524,17 +597,25 @@ fn report_others(client: &Registration<TestClient>, sleep: &MaySleep) {
     );
 }
 
-/// The module.
+/// The module. The members are dropped in this order.
 struct Test {
+    _watchers: KVec<Watcher>,
     _client: Registration<TestClient>,
+    _closing: InstalledQueue,
 }
 
 impl ProcessModule for Test {
     fn init(_module: &'static ThisModule, sleep: &MaySleep) -> Result<Self> {
+        let closing = any_device::closing_queue(sleep)?;
         let client = TABLE.register(sleep)?;
+        let mut watchers = KVec::new();
         client.visit::<()>(
             |device, data, sleep| {
-                let made = data.as_ref().map(drop).ok_or(EIO);
+                if !device.is_roce(1) {
+                    report_ib(device, sleep);
+                    return None;
+                }
+                let made = data.stays.as_ref().map(drop).ok_or(EIO);
                 report("a connection that stays", made);
                 report(
                     "a message goes, both ends disconnect",
@@ -553,12 +634,21 @@ impl ProcessModule for Test {
                 report("a multicast group", group(device, sleep));
                 report("programs", programs(device, sleep));
                 report_handlers(device, sleep);
+                report_anywhere(&client, (device, data), sleep);
+                let watcher =
+                    at4(device).and_then(|own| anywhere::watch(&client, device, &own, sleep));
+                let watches = watcher.and_then(|one| Ok(watchers.push(one, GFP_KERNEL)?));
+                report("any device: a listener that stays", watches);
                 None
             },
             sleep,
         );
         report_others(&client, sleep);
         pr_info!("done\n");
-        Ok(Self { _client: client })
+        Ok(Self {
+            _watchers: watchers,
+            _client: client,
+            _closing: closing,
+        })
     }
 }

@@ -24,11 +24,11 @@ use rdma_cm::{
     Address, Event, Options, Params, Reason, Tcp, Udp, Unreachable,
 };
 
-use crate::{ensure, net, send_to, Parts, Waited, ECE, PARAMS};
+use crate::{ensure, is_asked, net, send_to, Parts, Waited, ECE, PARAMS};
 
 /// What handlers were told, in order.
 #[pin_data]
-struct Notes {
+pub(crate) struct Notes {
     #[pin]
     list: Mutex<KVec<Note>>,
     #[pin]
@@ -36,7 +36,7 @@ struct Notes {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Note {
+pub(crate) enum Note {
     AddrResolved,
     AddrError(i32),
     RouteResolved,
@@ -48,11 +48,14 @@ enum Note {
     Disconnected,
     TimewaitExit,
     Adopted,
+    /// A group is joined, or not, with its number.
+    Joined(usize),
+    NotJoined(i32, usize),
     Other,
 }
 
 impl Notes {
-    fn new() -> Result<Arc<Self>> {
+    pub(crate) fn new() -> Result<Arc<Self>> {
         let init = pin_init!(Self {
             list <- new_mutex!(KVec::new(), "Notes::list"),
             added <- Done::new(),
@@ -60,14 +63,28 @@ impl Notes {
         Arc::pin_init(init, GFP_KERNEL)
     }
 
-    fn add(&self, note: Note) -> Result {
+    pub(crate) fn add(&self, note: Note) -> Result {
         self.list.lock().push(note, GFP_KERNEL)?;
         self.added.complete();
         Ok(())
     }
 
+    /// Waits for the notes of one of two lists. Whether they are of the first one.
+    pub(crate) fn expect_either(
+        &self,
+        wanted: &[Note],
+        others: &[Note],
+        sleep: &MaySleep,
+    ) -> Result<bool> {
+        ensure!(self.added.wait_timeout(10_000, sleep), "nothing");
+        self.added.complete();
+        let is_wanted = self.list.lock().first() == wanted.first();
+        let notes = if is_wanted { wanted } else { others };
+        self.expect(notes, sleep).map(|()| is_wanted)
+    }
+
     /// Waits for as many notes, of which the first have to be these.
-    fn expect(&self, wanted: &[Note], sleep: &MaySleep) -> Result {
+    pub(crate) fn expect(&self, wanted: &[Note], sleep: &MaySleep) -> Result {
         for _ in wanted {
             let is_there = self.added.wait_timeout(10_000, sleep);
             ensure!(is_there, "{:?} for {wanted:?}", &**self.list.lock());
@@ -82,7 +99,7 @@ impl Notes {
 }
 
 /// Waits until an identifier has ended.
-fn expect_end(has_ended: impl Fn() -> bool, sleep: &MaySleep) -> Result {
+pub(crate) fn expect_end(has_ended: impl Fn() -> bool, sleep: &MaySleep) -> Result {
     for _ in 0..1000 {
         if has_ended() {
             return Ok(());
@@ -94,7 +111,7 @@ fn expect_end(has_ended: impl Fn() -> bool, sleep: &MaySleep) -> Result {
 
 /// Who asks for a connection.
 #[pin_data]
-struct Active<'d> {
+pub(crate) struct Active<'d> {
     parts: Parts<'d>,
     notes: Arc<Notes>,
     #[pin]
@@ -103,7 +120,24 @@ struct Active<'d> {
     connected: Mutex<Option<Qp<'d, Rc, Rts>>>,
 }
 
-type ActiveId<'d> = Id<'d, Tcp, Pin<KBox<Active<'d>>>>;
+impl<'d> Active<'d> {
+    pub(crate) fn new(
+        device: &Device<'d>,
+        notes: &Arc<Notes>,
+        sleep: &MaySleep,
+    ) -> Result<Pin<KBox<Self>>> {
+        let (parts, notes) = (Parts::new(device, sleep)?, notes.clone());
+        let init = pin_init!(Self {
+            parts,
+            notes,
+            asking <- new_mutex!(None, "Active::asking"),
+            connected <- new_mutex!(None, "Active::connected"),
+        });
+        KBox::pin_init(init, GFP_KERNEL)
+    }
+}
+
+pub(crate) type ActiveId<'d> = Id<'d, Tcp, Pin<KBox<Active<'d>>>>;
 
 impl<'d> Handler<'d, Tcp> for Active<'d> {
     fn event(&self, id: &Handling<'_, 'd, Tcp>, event: Event, sleep: &MaySleep) -> Result {
@@ -132,6 +166,11 @@ impl<'d> Handler<'d, Tcp> for Active<'d> {
             }
             Event::Disconnected => (Note::Disconnected, Ok(())),
             Event::TimewaitExit => (Note::TimewaitExit, Err(ESHUTDOWN)),
+            // The address of a bond has moved.
+            Event::AddrChange => {
+                pr_info!("told|a handler|{event:?}\n");
+                (Note::Other, Ok(()))
+            }
             _ => (Note::Other, Ok(())),
         };
         self.notes.add(note)?;
@@ -143,7 +182,7 @@ const ANSWER: &[u8] = b"from the handler";
 
 /// What a listener does with a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Answer {
+pub(crate) enum Answer {
     Accept,
     /// The handler returns an error.
     Fail,
@@ -158,7 +197,7 @@ enum Answer {
 
 /// Who is asked for connections.
 #[pin_data]
-struct Passive<'d> {
+pub(crate) struct Passive<'d> {
     parts: Parts<'d>,
     answer: Answer,
     notes: Arc<Notes>,
@@ -190,6 +229,29 @@ impl<'d> Handler<'d, Tcp> for End<'d> {
 type PassiveId<'d> = Id<'d, Tcp, Pin<KBox<Passive<'d>>>>;
 
 impl<'d> Passive<'d> {
+    pub(crate) fn new(
+        device: &Device<'d>,
+        answer: Answer,
+        notes: &Arc<Notes>,
+        sleep: &MaySleep,
+    ) -> Result<Pin<KBox<Self>>> {
+        let (parts, notes) = (Parts::new(device, sleep)?, notes.clone());
+        let received = Arc::pin_init(Done::new(), GFP_KERNEL)?;
+        let init = pin_init!(Self {
+            parts,
+            answer,
+            notes,
+            received,
+            ids <- new_mutex!(KVec::new(), "Passive::ids"),
+        });
+        KBox::pin_init(init, GFP_KERNEL)
+    }
+
+    /// Ends the connections.
+    pub(crate) fn clear(&self) {
+        self.ids.lock().clear();
+    }
+
     fn init(&self, request: &Request<'_, 'd, Tcp>, sleep: &MaySleep) -> Result<Qp<'d, Rc, Init>> {
         let qp = request.init(self.parts.qp(sleep)?, sleep)?;
         let work = Work::new(
@@ -203,13 +265,22 @@ impl<'d> Passive<'d> {
     }
 }
 
+/// Lets a listener of a device hear a request that has come by another one.
+pub(crate) fn hear<'d>(
+    passive: &Passive<'d>,
+    request: Request<'_, 'd, Tcp>,
+    sleep: &MaySleep,
+) -> Result {
+    Handler::request(passive, request, sleep)
+}
+
 impl<'d> Handler<'d, Tcp> for Passive<'d> {
     fn event(&self, _: &Handling<'_, 'd, Tcp>, _: Event, _: &MaySleep) -> Result {
         self.notes.add(Note::Other)
     }
 
     fn request(&self, request: Request<'_, 'd, Tcp>, sleep: &MaySleep) -> Result {
-        let is_ours = request.get().private_data.starts_with(PARAMS.private_data);
+        let is_ours = is_asked(&request.get().private_data);
         ensure!(is_ours, "{:?}", request.get());
         let notes = self.notes.clone();
         match self.answer {
@@ -255,23 +326,13 @@ pub(crate) struct Both<'d> {
 pub(crate) trait At: Fn(u16) -> Address {}
 impl<T: Fn(u16) -> Address> At for T {}
 
-fn ask<'d>(
+pub(crate) fn ask<'d>(
     device: &Device<'d>,
     (own, port): (&impl At, u16),
     notes: &Arc<Notes>,
     sleep: &MaySleep,
 ) -> Result<ActiveId<'d>> {
-    let parts = Parts::new(device, sleep)?;
-    let notes = notes.clone();
-    let active = KBox::pin_init(
-        pin_init!(Active {
-            parts,
-            notes,
-            asking <- new_mutex!(None, "Active::asking"),
-            connected <- new_mutex!(None, "Active::connected"),
-        }),
-        GFP_KERNEL,
-    )?;
+    let active = Active::new(device, notes, sleep)?;
     let (net, options) = (net(device)?, Options::default());
     let (here, there) = (own(0), own(port));
     let ends = (Some(&here), &there);
@@ -284,19 +345,7 @@ fn listen<'d>(
     notes: &Arc<Notes>,
     sleep: &MaySleep,
 ) -> Result<PassiveId<'d>> {
-    let parts = Parts::new(device, sleep)?;
-    let received = Arc::pin_init(Done::new(), GFP_KERNEL)?;
-    let notes = notes.clone();
-    let passive = KBox::pin_init(
-        pin_init!(Passive {
-            parts,
-            answer,
-            notes,
-            received,
-            ids <- new_mutex!(KVec::new(), "Passive::ids"),
-        }),
-        GFP_KERNEL,
-    )?;
+    let passive = Passive::new(device, answer, notes, sleep)?;
     let (net, options) = (net(device)?, Options::default());
     Id::listen(device, &net, &options, (&own(0), 4), passive, sleep)
 }
@@ -380,7 +429,7 @@ pub(crate) fn refuse(device: &Device<'_>, own: impl At, sleep: &MaySleep) -> Res
 }
 
 /// A port on which nobody listens.
-const NOBODY: u16 = 1;
+pub(crate) const NOBODY: u16 = 1;
 
 /// A request moves from the handler to who answers it later.
 pub(crate) fn adopt(device: &Device<'_>, own: impl At, sleep: &MaySleep) -> Result {
