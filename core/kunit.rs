@@ -88,6 +88,7 @@ impl ProviderData for Driver {
     type Ucontext = ();
     type Pd = ();
     type Xrcd = ();
+    type Dm = ();
     type Ah = ();
     type Cq = Arc<Log>;
     type Qp = ();

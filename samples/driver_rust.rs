@@ -50,6 +50,7 @@ impl ProviderData for Driver {
     type Ucontext = ();
     type Pd = ();
     type Xrcd = ();
+    type Dm = ();
     type Ah = ();
     type Cq = ();
     type Qp = ();

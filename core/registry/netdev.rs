@@ -121,6 +121,7 @@ mod tests {
         type Ucontext = ();
         type Pd = ();
         type Xrcd = ();
+        type Dm = ();
         type Ah = ();
         type Cq = ();
         type Qp = ();

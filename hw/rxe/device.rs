@@ -17,6 +17,7 @@ use roce::pkey::Pkey;
 
 use crate::ah::{Ahs, Av};
 use crate::backlog::{Next, Origin, Waiting};
+use crate::dm::Pool;
 use crate::ids::place;
 use crate::limits;
 use crate::mcast::Member;
@@ -44,6 +45,8 @@ pub(crate) struct Rxe<Q: Send + Sync + 'static> {
     /// Memory regions.
     #[pin]
     pub(crate) mrs: Mrs,
+    /// Memory of the device that programs may allocate.
+    pub(crate) memory: Arc<Pool>,
     /// Advice about them that is not executed yet.
     pub(crate) prefetches: Arc<Prefetches>,
     /// Memory windows.
@@ -74,6 +77,7 @@ impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
         let second = second.map(|ndev| Arc::pin_init(Port::new(ndev), GFP_KERNEL));
         let second = second.transpose()?;
         let old_qps = DeferredDrop::new()?;
+        let memory = Pool::new()?;
         let prefetches = Prefetches::new()?;
         let pages = PacketPages::new()?;
         Arc::pin_init(
@@ -82,6 +86,7 @@ impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
                 old_qps,
                 srqs <- Table::new(limits::SRQ_NUMBERS),
                 mrs <- Mrs::new(),
+                memory,
                 prefetches,
                 mws <- Mws::new(),
                 ahs <- Ahs::new(),

@@ -13,6 +13,7 @@
 //! | [`Memory::User`] | `reg_user_mr` | pinned pages of the process | `dereg_mr` |
 //! | [`Memory::Paged`] | `reg_user_mr`, on demand | pages of the process that it has at present | `dereg_mr`; pages: by the MMU notifier |
 //! | [`Memory::Dmabuf`] | `reg_user_mr_dmabuf` | a DMA buffer, mapped for the kernel | `dereg_mr`; the exporter |
+//! | [`Memory::Device`] | `reg_dm_mr` | memory of the device | `dereg_mr` |
 //! | [`Memory::Fast`] | `alloc_mr`, REG_MR | the pages of `map_mr_sg` | LOCAL_INV, `dereg_mr` |
 //!
 //! RCU protects the pages during an access; for fast registration regions, which are registered and invalidated in
@@ -29,16 +30,19 @@ use kernel_ext::revocable::Revocable;
 use kernel_ext::sync::new_spinlock_irq;
 use kernel_ext::xarray::Table;
 use rdma::abi::mr::Advice;
+use rdma::provider::dm::DmMr;
 use rdma::provider::dmabuf::Dmabuf;
 use rdma::provider::extent::Extent;
 use rdma::provider::mr::UserMr;
 use rdma::provider::odp::OdpUmem;
 use rdma::{Access, MaySleep, Sge, Umem, VirtDma};
 
+use crate::dm::Dm;
 use crate::ids::PdId;
 use crate::limits;
 
 mod advice;
+mod device;
 mod error;
 mod fast;
 mod fault;
@@ -51,13 +55,14 @@ mod registration;
 
 use advice::Prefetch;
 pub(crate) use advice::Prefetches;
+use device::Part;
 pub(crate) use error::{within, MrError};
 use fast::Fast;
 pub(crate) use fault::Fault;
 pub(crate) use lease::Lease;
 pub(crate) use region::Region;
 use registration::{index_of, Memory, DEREGISTERING, REMOTE};
-pub(crate) use registration::{Mr, DMABUF, SUPPORTED};
+pub(crate) use registration::{Mr, DEVICE, DMABUF, SUPPORTED};
 
 /// A random variable part of a key.
 pub(crate) fn random_byte() -> u8 {
@@ -163,6 +168,22 @@ impl Mrs {
     ) -> Result<Arc<Mr>> {
         let range = (user.iova, user.length);
         self.add(pd, user.access, range, Memory::Dmabuf(buffer), ctx)
+    }
+
+    /// Creates a user region in memory of the device (`reg_dm_mr`). Its addresses begin at 0.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::add_dma`]; `EINVAL` for a range that is not within the memory.
+    pub(crate) fn add_device(
+        &self,
+        pd: PdId,
+        dm: &Arc<Dm>,
+        range: &DmMr,
+        ctx: &MaySleep,
+    ) -> Result<Arc<Mr>> {
+        let memory = Memory::Device(Part::new(dm, range)?);
+        self.add(pd, range.access, (0, range.length), memory, ctx)
     }
 
     /// Creates a user region that is paged on demand (`reg_user_mr`).

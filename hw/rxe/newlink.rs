@@ -69,6 +69,9 @@ fn prepare(
             | uverbs_cmd::POLL_CQ
             | uverbs_cmd::REQ_NOTIFY_CQ,
     });
+    if dev.rxe.memory.size() != 0 {
+        dev.offer_device_memory();
+    }
     dev.set_link(&RXE_LINK);
     dev.set_netdev(ndev, PortId::First.number(), ctx)?;
     if let Some(second) = second {

@@ -25,6 +25,7 @@
 //! | [`buffer`] | received GRO buffers |
 //! | [`icrc`] | the ICRC |
 //! | [`source`], [`mr`] | source buffers of direct copies, memory regions |
+//! | [`dm`] | memory of a device |
 //! | [`ring`] | rings in memory shared with user space |
 //! | [`mad`], [`counters`] | performance MADs, hardware counters |
 //! | [`pkeys`] | the P_Key table of a port |
@@ -49,6 +50,7 @@ mod check;
 mod counters;
 mod cq;
 mod device;
+mod dm;
 mod doorbell;
 mod flight;
 mod icrc;
@@ -105,6 +107,10 @@ process_module! {
         pkeys: u16 {
             default: 1,
             description: "Entries of the P_Key table of a device, 1 to 64; more than one can be set by the file set_pkey of the device",
+        },
+        device_memory: u16 {
+            default: 0,
+            description: "KiB of memory of a device that programs can allocate (ALLOC_DM; 0: none)",
         },
     },
 }

@@ -16,6 +16,7 @@ use rdma::abi::port::{
     self, LinkLayer, PhysState, PortAttr, PortImmutable, PortModify, PortModifyMask, PortState,
 };
 use rdma::provider::counter::{self, NewCounter};
+use rdma::provider::dm::{Dm, DmAttr, DmMr};
 use rdma::provider::dmabuf::Dmabuf;
 use rdma::provider::object::{Base, Pd};
 use rdma::provider::odp::OdpUmem;
@@ -64,7 +65,7 @@ use crate::pkeys::Pkeys;
 use crate::port::Port;
 use crate::port_id::PortId;
 use crate::ring::{Mappings, MmapInfo, UserCommand};
-use crate::{mad, mr, qp};
+use crate::{dm, mad, mr, qp};
 
 /// The driver's data of a `struct ib_device`.
 pub(crate) struct Driver {
@@ -217,6 +218,7 @@ impl ProviderData for Driver {
     type Ucontext = Context;
     type Pd = PdId;
     type Xrcd = XrcdId;
+    type Dm = Arc<dm::Dm>;
     type Ah = Arc<crate::ah::Ah>;
     type Cq = Arc<crate::cq::Cq>;
     type Qp = Arc<qp::Qp>;
@@ -243,6 +245,7 @@ impl Provider for Driver {
 
     fn query_device(dev: &Device<Self>, attr: &mut DeviceAttr, _ctx: &MaySleep) -> Result {
         limits::describe(attr);
+        attr.max_dm_size = dev.rxe.memory.size();
         attr.sys_image_guid = dev.rxe.sys_image_guid();
         Ok(())
     }
@@ -724,6 +727,23 @@ impl Provider for Driver {
             buffer,
             ctx,
         )?))
+    }
+
+    fn alloc_dm(dev: &Device<Self>, attr: &DmAttr, sleep: &MaySleep) -> Result<Self::Dm> {
+        dm::Dm::new(&dev.rxe.memory, attr, sleep)
+    }
+
+    fn reg_dm_mr(
+        pd: &Pd<Self>,
+        dm: &Dm<Self>,
+        range: &DmMr,
+        ctx: &MaySleep,
+    ) -> Result<NewMr<Self::Mr>> {
+        if !range.access.without(mr::DEVICE).is_empty() {
+            return Err(EOPNOTSUPP);
+        }
+        let mrs = &pd.base().device().rxe.mrs;
+        Ok(new_mr(mrs.add_device(*pd.data(), dm, range, ctx)?))
     }
 
     fn rereg_user_mr(

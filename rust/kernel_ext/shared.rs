@@ -7,11 +7,11 @@
 //!
 //! C header: `include/linux/vmalloc.h`.
 
-use crate::{bindings, context::MaySleep};
+use crate::{bindings, context::MaySleep, shared_bytes::SharedBytes};
 use core::{
     mem::size_of,
     ptr::NonNull,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
 };
 use kernel::{
     error::to_result,
@@ -165,6 +165,32 @@ impl SharedMem {
         // SAFETY: Both are valid for the length and do not overlap.
         unsafe { copy_volatile(from.as_ptr(), to.as_ptr(), from.len()) };
         Some(())
+    }
+
+    /// Bytes of the memory. `None` if they are beyond the end.
+    #[inline]
+    pub fn bytes(&self, offset: usize, len: usize) -> Option<SharedBytes<'_>> {
+        let start = self.at(offset, len)?;
+        // SAFETY: The bytes are inside the memory, which lives as long as `self`.
+        Some(unsafe { SharedBytes::from_raw(start.as_ptr(), len) })
+    }
+
+    /// Copies bytes that others may write meanwhile to the memory. `None`, without a copy, if they are beyond the end.
+    #[inline]
+    pub fn copy_in_shared(&self, offset: usize, from: SharedBytes<'_>) -> Option<()> {
+        let to = self.at(offset, from.len())?;
+        // SAFETY: The bytes are inside the memory.
+        unsafe { from.copy_to_raw(to.as_ptr()) };
+        Some(())
+    }
+
+    /// An aligned, native-endian number for atomic operations. `None` if it is beyond the end, or `offset` is not aligned.
+    #[inline]
+    pub fn number(&self, offset: usize) -> Option<&AtomicU64> {
+        let ptr = self.typed::<u64>(offset)?;
+        // SAFETY: The pointer is aligned and inside the memory, which lives as long as `self`; other accesses are atomic, or tolerate
+        // changes.
+        Some(unsafe { AtomicU64::from_ptr(ptr.as_ptr()) })
     }
 }
 

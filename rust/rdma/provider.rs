@@ -8,6 +8,7 @@ pub mod counter;
 pub mod cq;
 pub mod data;
 pub mod device;
+pub mod dm;
 pub mod dmabuf;
 pub mod event;
 pub mod extent;

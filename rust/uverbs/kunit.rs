@@ -40,6 +40,7 @@ impl<M: TestModule> ProviderData for Driver<M> {
     type Ucontext = ();
     type Pd = ();
     type Xrcd = ();
+    type Dm = ();
     type Ah = ();
     type Cq = ();
     type Qp = ();

@@ -97,6 +97,7 @@ impl Region {
                 Memory::Dmabuf(buffer) => buffer
                     .write(at as usize, from)
                     .map_err(|_| MrError::Invalid),
+                Memory::Device(part) => part.write(at, from),
                 Memory::Fast(fast) => self.lock(fast)?.write(at, from),
             })
         })
@@ -154,6 +155,7 @@ impl Region {
                 Memory::Dmabuf(buffer) => buffer
                     .write_from(at as usize, other, from, len)
                     .map_err(|_| MrError::Invalid),
+                Memory::Device(part) => part.write_from(at, other, from, len),
                 Memory::Fast(fast) => self.lock(fast)?.write_from(at, other, from, len),
             })
         })
@@ -188,6 +190,7 @@ impl Region {
             Memory::Dmabuf(buffer) => buffer
                 .read(at as usize, len, to)
                 .map_err(|_| MrError::Invalid),
+            Memory::Device(part) => part.read(at, len, to),
             Memory::Fast(fast) => self.lock(fast)?.read(at, len, to),
         })
     }
@@ -238,6 +241,7 @@ impl Region {
                     _ => MrError::Invalid,
                 })
             }
+            Memory::Device(part) => Ok(operation(part.number(at)?)),
             Memory::Fast(fast) => Ok(operation(self.lock(fast)?.atomic(at)?.get())),
         })
     }

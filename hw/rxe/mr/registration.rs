@@ -3,6 +3,7 @@
 //! A memory region: its key, access flags and memory (IBTA volume 1, section 10.6). The table of a device,
 //! [`Mrs`](super::Mrs), creates, finds and removes them.
 
+use super::device::Part;
 use super::error::{within, MrError};
 use super::fast::Fast;
 use crate::ids::PdId;
@@ -30,6 +31,9 @@ pub(crate) const SUPPORTED: Access = Access::LOCAL_WRITE
 /// Access flags of a region in a DMA buffer.
 pub(crate) const DMABUF: Access = Access::LOCAL_WRITE.with(REMOTE).with(Access::OPTIONAL);
 
+/// Access flags of a region in device memory.
+pub(crate) const DEVICE: Access = DMABUF.with(Access::ZERO_BASED);
+
 /// All remote access flags.
 pub(super) const REMOTE: Access = Access::REMOTE_WRITE
     .with(Access::REMOTE_READ)
@@ -46,6 +50,7 @@ pub(super) enum Memory {
     User(Umem),
     Paged(Arc<OdpUmem>),
     Dmabuf(Pin<KBox<Dmabuf>>),
+    Device(Part),
     Fast(Pin<KBox<SpinLockIrq<Fast>>>),
 }
 
@@ -56,6 +61,7 @@ impl Memory {
         match self {
             Self::Dma(virt) => virt.extent(at, len as usize).ok(),
             Self::User(umem) => umem.extent(at as usize, len as usize).ok(),
+            Self::Device(part) => part.extent(at, len as usize),
             Self::Paged(_) | Self::Dmabuf(_) | Self::Fast(_) => None,
         }
     }
@@ -70,7 +76,9 @@ impl Memory {
         match self {
             Self::User(umem) => umem.extent(at, len).and_then(|bytes| bytes.write_back()),
             Self::Paged(umem) => umem.write_back(at, len),
-            Self::Dma(_) | Self::Dmabuf(_) | Self::Fast(_) => return Err(MrError::NoAccess),
+            Self::Dma(_) | Self::Dmabuf(_) | Self::Device(_) | Self::Fast(_) => {
+                return Err(MrError::NoAccess)
+            }
         }
         .map_err(|_| MrError::OutOfRange)
     }
@@ -95,7 +103,10 @@ impl Memory {
 
     /// Whether a program has registered it.
     pub(super) fn is_user(&self) -> bool {
-        matches!(self, Self::User(_) | Self::Paged(_) | Self::Dmabuf(_))
+        matches!(
+            self,
+            Self::User(_) | Self::Paged(_) | Self::Dmabuf(_) | Self::Device(_)
+        )
     }
 }
 
@@ -276,7 +287,9 @@ impl Mr {
                 Ok((va, None))
             }
             Memory::Dmabuf(buffer) if buffer.is_revoked() => Err(MrError::Invalid),
-            Memory::User(_) | Memory::Paged(_) | Memory::Dmabuf(_) if self.key == key => {
+            Memory::User(_) | Memory::Paged(_) | Memory::Dmabuf(_) | Memory::Device(_)
+                if self.key == key =>
+            {
                 allowed(self.access()).ok_or(MrError::NoAccess)?;
                 Ok((within(self.iova, self.length, va, len)?, None))
             }

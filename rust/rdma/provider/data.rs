@@ -14,6 +14,8 @@ pub trait ProviderData: Sized + Send + Sync + 'static {
     type Pd: Send + Sync + 'static;
     /// The driver's data of an XRC domain.
     type Xrcd: Send + Sync + 'static;
+    /// The driver's data of device memory.
+    type Dm: Send + Sync + 'static;
     /// The driver's data of an AH; it is dropped in any context.
     type Ah: Send + Sync + 'static;
     /// The driver's data of a CQ.

@@ -40,6 +40,16 @@ impl<'a> Extent<'a> {
         }
     }
 
+    /// Bytes that others may write during `'a`.
+    #[inline]
+    pub fn of_shared(bytes: SharedBytes<'a>) -> Self {
+        Self {
+            // INVARIANT: By those of `SharedBytes`.
+            bytes: Bytes::Kernel(bytes.as_ptr(), PhantomData),
+            len: bytes.len(),
+        }
+    }
+
     /// The length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
@@ -68,14 +78,29 @@ impl<'a> Extent<'a> {
     ///
     /// `EFAULT` for bytes outside of the extent, `EINVAL` if `to` is too small.
     #[inline]
-    pub fn copy_out(&self, mut from: usize, mut len: usize, to: &mut Room<'_>) -> Result {
+    pub fn copy_out(&self, from: usize, len: usize, to: &mut Room<'_>) -> Result {
+        self.in_parts(from, len, |bytes| to.write_shared(bytes))
+    }
+
+    /// Calls `each` with the `len` bytes from `from` on, in parts that are not interrupted in memory.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` for bytes outside of the extent, and those of `each`, which ends with the first one.
+    #[inline]
+    pub fn in_parts(
+        &self,
+        mut from: usize,
+        mut len: usize,
+        mut each: impl FnMut(SharedBytes<'_>) -> Result,
+    ) -> Result {
         if from.checked_add(len).is_none_or(|end| end > self.len) {
             return Err(EFAULT);
         }
         while len != 0 {
             let (bytes, now) = self.chunk(from, len)?;
             // SAFETY: The bytes are within the extent, so they are in a pinned page, or valid by the type invariants.
-            to.write_shared(unsafe { SharedBytes::from_raw(bytes, now) })?;
+            each(unsafe { SharedBytes::from_raw(bytes, now) })?;
             from = from.wrapping_add(now);
             len = len.wrapping_sub(now);
         }

@@ -27,6 +27,7 @@ use crate::{
         cq::{Cq, CqBase, CqHandle, CqInitAttr},
         data::ProviderData,
         device::DeviceModify,
+        dm::{Dm, DmAttr, DmMr},
         mr::{Mr, Mw, MwBase, NewMr, Rereg, SgList, UserMr},
         object::PdBase,
         qp::{Qp, QpAttrOut, QpBase, QpInitAttr, QpInitOut, QpModify},
@@ -463,6 +464,23 @@ pub trait Provider: ProviderData {
         pd: &Pd<Self>,
         memory: &UserMr,
         fd: kernel::ffi::c_int,
+        sleep: &MaySleep,
+    ) -> Result<NewMr<Self::Mr>> {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// Allocates memory of the device, zeroed, for a program: for devices of
+    /// [`offer_device_memory`](crate::NewDevice::offer_device_memory). It is released when the result is dropped, which may sleep;
+    /// no MR is in it then. With this method a driver has [`reg_dm_mr`](Self::reg_dm_mr), too.
+    fn alloc_dm(dev: &Device<Self>, attr: &DmAttr, sleep: &MaySleep) -> Result<Self::Dm> {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// Registers a range of device memory.
+    fn reg_dm_mr(
+        pd: &Pd<Self>,
+        dm: &Dm<Self>,
+        range: &DmMr,
         sleep: &MaySleep,
     ) -> Result<NewMr<Self::Mr>> {
         build_error!(VTABLE_DEFAULT_ERROR)

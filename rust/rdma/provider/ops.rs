@@ -165,4 +165,12 @@ impl<P: Provider> ProviderOps<P> {
         size_rdma_counter: Counter::<P>::SIZE,
         ..pin_init::zeroed()
     };
+
+    /// The methods of device memory, for devices that have some.
+    pub(crate) const DEVICE_MEMORY: ib_device_ops = ib_device_ops {
+        alloc_dm: entry!(HAS_ALLOC_DM, Self::alloc_dm),
+        dealloc_dm: entry!(HAS_ALLOC_DM, Self::dealloc_dm),
+        reg_dm_mr: entry!(HAS_ALLOC_DM, Self::reg_dm_mr),
+        ..pin_init::zeroed()
+    };
 }

@@ -105,6 +105,13 @@ impl<P: Provider> NewDevice<P> {
         }
     }
 
+    /// Lets programs allocate memory of the device: it has the methods of [`Provider::alloc_dm`], which a device has not otherwise.
+    pub fn offer_device_memory(&mut self) {
+        let ops = ProviderOps::<P>::DEVICE_MEMORY;
+        // SAFETY: By the type invariants only `self` uses the device; the core copies the methods. They are those of a `Device<P>`.
+        unsafe { bindings::ib_set_device_ops(self.as_raw(), &ops) };
+    }
+
     /// Sets the net device of a port, to which the core takes a reference. The core fills the port's GID table from the
     /// addresses of that net device.
     ///

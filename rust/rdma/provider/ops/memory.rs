@@ -8,18 +8,19 @@ use kernel::{
 };
 use kernel_ext::error::EOPNOTSUPP;
 use rdma_bindings::{
-    self as bindings, ib_dmah, ib_mr, ib_mw, ib_pd, ib_sge, ib_udata, scatterlist,
-    uverbs_attr_bundle,
+    self as bindings, ib_device, ib_dm, ib_dm_alloc_attr, ib_dm_mr_attr, ib_dmah, ib_mr, ib_mw,
+    ib_pd, ib_sge, ib_ucontext, ib_udata, scatterlist, uverbs_attr_bundle,
 };
 
 use super::{err_ptr, errno, no_handler, ProviderOps};
 use crate::{
     abi::mr::{Advice, AdviseFlags},
     provider::{
+        dm::{Dm, DmAttr, DmMr},
         mr::{Rereg, SgList, UserMr},
         wr::sge_list,
     },
-    Access, MaySleep, Mr, MrType, Mw, Pd, Provider, Udata, VirtDma,
+    Access, Device, MaySleep, Mr, MrType, Mw, Pd, Provider, Udata, VirtDma,
 };
 
 impl<P: Provider> ProviderOps<P> {
@@ -97,6 +98,70 @@ impl<P: Provider> ProviderOps<P> {
         };
         err_ptr(Mr::make(pd, || {
             P::reg_user_mr_dmabuf(pd, &memory, fd, &sleep).map(Some)
+        }))
+    }
+
+    /// The C entry point of [`Provider::alloc_dm`].
+    ///
+    /// # Safety
+    ///
+    /// See [`ops`](crate::provider::ops).
+    pub(super) unsafe extern "C" fn alloc_dm(
+        device: *mut ib_device,
+        _context: *mut ib_ucontext,
+        attr: *mut ib_dm_alloc_attr,
+        _attrs: *mut uverbs_attr_bundle,
+    ) -> *mut ib_dm {
+        // SAFETY: By the contract of the table.
+        let (dev, attr, sleep) = unsafe { (Device::from_raw(device), *attr, MaySleep::assume()) };
+        let attr = DmAttr {
+            length: attr.length,
+            alignment: attr.alignment,
+        };
+        err_ptr(Dm::<P>::make(|| P::alloc_dm(dev, &attr, &sleep)))
+    }
+
+    /// Frees device memory.
+    ///
+    /// # Safety
+    ///
+    /// See [`ops`](crate::provider::ops).
+    pub(super) unsafe extern "C" fn dealloc_dm(
+        dm: *mut ib_dm,
+        _attrs: *mut uverbs_attr_bundle,
+    ) -> c_int {
+        // SAFETY: By the contract of the table it is not used any more, also by no MR.
+        drop(unsafe { Dm::<P>::take(dm) });
+        0
+    }
+
+    /// The C entry point of [`Provider::reg_dm_mr`].
+    ///
+    /// # Safety
+    ///
+    /// See [`ops`](crate::provider::ops).
+    pub(super) unsafe extern "C" fn reg_dm_mr(
+        pd: *mut ib_pd,
+        dm: *mut ib_dm,
+        attr: *mut ib_dm_mr_attr,
+        _attrs: *mut uverbs_attr_bundle,
+    ) -> *mut ib_mr {
+        // SAFETY: By the contract of the table.
+        let (pd, dm, attr, sleep) = unsafe {
+            (
+                Pd::from_raw(pd),
+                Dm::<P>::from_raw(dm),
+                *attr,
+                MaySleep::assume(),
+            )
+        };
+        let range = DmMr {
+            offset: attr.offset,
+            length: attr.length,
+            access: Access::from_bits(attr.access_flags),
+        };
+        err_ptr(Mr::make(pd, || {
+            P::reg_dm_mr(pd, dm, &range, &sleep).map(Some)
         }))
     }
 

@@ -29,6 +29,7 @@ macro_rules! provider {
             type Ucontext = ();
             type Pd = ();
             type Xrcd = ();
+            type Dm = ();
             type Ah = ();
             type Cq = ();
             type Qp = ();
