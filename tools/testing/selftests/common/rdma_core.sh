@@ -14,7 +14,7 @@ modules="ib_core ib_uverbs ib_umad ib_cm iw_cm rdma_cm rdma_ucm rdma_rxe"
 # whether an rping lives to tell that its connection has ended or was refused (another thread of it ends it); and what ours alone has (Documentation/differences.md).
 plain() {
 	sed -E '/DISCONNECT EVENT|^wait for CONNECTED state|^connect error/d; /cq moderation caps|max_cq_(count|period)/d; s/(QPN|PSN|qpn|psn)(:| ) *0x[0-9a-f]+/\1 X/g; s/0x[0-9a-f]{16}/GUID/g; s/\b[0-9a-f]{16}\b/GUID/g
-		s/[0-9a-f]{4}(:[0-9a-f]{4}){3,}/GUID/g; s/fe80:[0-9a-f:]*/LOCAL/g; s/[0-9]+\.[0-9]+/N/g; s/\[[0-9]+\]/[PID]/g; s/[ \t]+/ /g; s/ $//; /^$/d' | uniq
+		s/fe80::[0-9a-f:]*/LOCAL/g; s/[0-9a-f]{4}(:[0-9a-f]{4}){3,}/GUID/g; s/[0-9]+\.[0-9]+/N/g; s/\[[0-9]+\]/[PID]/g; s/[ \t]+/ /g; s/ $//; /^$/d' | uniq
 }
 
 # alone: the programs that need no other one, on A.
