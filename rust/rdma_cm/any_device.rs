@@ -272,8 +272,8 @@ impl<C: Client, K: PortSpace, H: Handler<C, K>> Node<C, K, H> {
         // SAFETY: By the safety requirements.
         let event = unsafe { Event::from_raw(raw, K::QP_TYPE) };
         match raw.event {
-            // SAFETY: By the safety requirements.
             bindings::RDMA_CM_EVENT_CONNECT_REQUEST => {
+                // SAFETY: By the safety requirements.
                 unsafe { this.hear(id, event, sleep) }.map_or_else(Error::to_errno, |()| 0)
             }
             bindings::RDMA_CM_EVENT_ADDR_RESOLVED => {
