@@ -258,21 +258,34 @@ static inline int post_receive(struct end *end, uint64_t id, uint32_t offset, ui
 	return ibv_post_recv(end->qp, &wr, &bad);
 }
 
-/* Defaults of a send request: signaled, one element from the start of the buffer to the start of the peer's. */
-static inline struct ibv_send_wr request(struct end *from, struct end *to, enum ibv_wr_opcode opcode, struct ibv_sge *sge)
+/* A send request: signaled, one element, and the peer's memory at `there`. */
+static inline struct ibv_send_wr request_at(enum ibv_wr_opcode opcode, struct ibv_sge *sge, uint64_t there, uint32_t rkey)
 {
 	struct ibv_send_wr wr = { .opcode = opcode, .sg_list = sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED };
 
-	sge->addr = (uintptr_t)from->buffer;
-	sge->lkey = from->mr->lkey;
 	if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = (uintptr_t)to->buffer;
-		wr.wr.atomic.rkey = to->mr->rkey;
+		wr.wr.atomic.remote_addr = there;
+		wr.wr.atomic.rkey = rkey;
 	} else {
-		wr.wr.rdma.remote_addr = (uintptr_t)to->buffer;
-		wr.wr.rdma.rkey = to->mr->rkey;
+		wr.wr.rdma.remote_addr = there;
+		wr.wr.rdma.rkey = rkey;
 	}
 	return wr;
+}
+
+/* The same from the start of the buffer to the start of the peer's; the length is the caller's. */
+static inline struct ibv_send_wr request(struct end *from, struct end *to, enum ibv_wr_opcode opcode, struct ibv_sge *sge)
+{
+	sge->addr = (uintptr_t)from->buffer;
+	sge->lkey = from->mr->lkey;
+	return request_at(opcode, sge, (uintptr_t)to->buffer, to->mr->rkey);
+}
+
+/* Bytes that tell their place, and which time they were made. */
+static inline void fill_pattern(char *at, size_t length, int seed)
+{
+	for (size_t i = 0; i < length; i++)
+		at[i] = (char)(i * 7 + i / 256 + seed);
 }
 
 /* How many users an address has that a network device listens for, in the form of /proc/net/dev_mcast. */

@@ -253,28 +253,16 @@ static void connect_anew(void)
 /* A request of A, from or to `lkey` at `local`, and of B's `rkey` at `remote`; its status. */
 static int transfer(enum ibv_wr_opcode opcode, uint64_t local, uint32_t lkey, uint64_t remote, uint32_t rkey, uint32_t length)
 {
-	struct ibv_sge sge;
-	struct ibv_send_wr wr = request(&a, &b, opcode, &sge);
+	struct ibv_sge sge = { local, length, lkey };
+	struct ibv_send_wr wr = request_at(opcode, &sge, remote, rkey);
 
-	sge = (struct ibv_sge){ local, length, lkey };
 	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
-		wr.wr.atomic.remote_addr = remote;
-		wr.wr.atomic.rkey = rkey;
 		wr.wr.atomic.compare_add = 7;
 		wr.wr.atomic.swap = 99;
-	} else {
-		wr.wr.rdma.remote_addr = remote;
-		wr.wr.rdma.rkey = rkey;
 	}
 	if (post(&a, &wr))
 		die("post");
 	return wait_wc(&a, 10000).status;
-}
-
-static void pattern(char *at, size_t length, int seed)
-{
-	for (size_t i = 0; i < length; i++)
-		at[i] = (char)(i * 7 + i / 256 + seed);
 }
 
 /* Reads `length` bytes of the peer's region to A's buffer. */
@@ -313,7 +301,7 @@ static void traffic(void)
 	number_is("READ of new memory", 0, read_back(0, LENGTH));
 	verdict("which is zeros", zeros(a.buffer, LENGTH), false, "something else");
 
-	pattern(bytes, LENGTH, 1);
+	fill_pattern(bytes, LENGTH, 1);
 	memcpy(a.buffer, bytes, LENGTH);
 	number_is("WRITE to device memory", 0, transfer(IBV_WR_RDMA_WRITE, (uintptr_t)a.buffer, a.mr->lkey, 0, peer.region.rkey, LENGTH));
 	number_is("READ of it", 0, read_back(0, LENGTH));
@@ -329,7 +317,7 @@ static void traffic(void)
 	number_is("READ to device memory", 0, transfer(IBV_WR_RDMA_READ, 0, own.region.lkey, 0, peer.region.rkey, LENGTH));
 	number_is("WRITE from device memory", 0, transfer(IBV_WR_RDMA_WRITE, 0, own.region.lkey, (uintptr_t)b.buffer, b.mr->rkey, LENGTH));
 	verdict("has the bytes of the peer's", !memcmp(b.buffer, bytes, LENGTH), false, "other bytes");
-	pattern(bytes, LENGTH, 2);
+	fill_pattern(bytes, LENGTH, 2);
 	memcpy(b.buffer, bytes, LENGTH);
 	number_is("READ to device memory, of a buffer", 0,
 		  transfer(IBV_WR_RDMA_READ, 0, own.region.lkey, (uintptr_t)b.buffer, b.mr->rkey, LENGTH));

@@ -128,27 +128,14 @@ static void registrations(int fd)
 /* A request of A, whose memory is `lkey` at `local`, for `remote` of B; its status. */
 static int transfer(enum ibv_wr_opcode opcode, uint64_t local, uint32_t lkey, uint64_t remote, uint32_t rkey, uint32_t length)
 {
-	struct ibv_sge sge;
-	struct ibv_send_wr wr = request(&a, &b, opcode, &sge);
+	struct ibv_sge sge = { local, length, lkey };
+	struct ibv_send_wr wr = request_at(opcode, &sge, remote, rkey);
 
-	sge = (struct ibv_sge){ local, length, lkey };
-	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = remote;
-		wr.wr.atomic.rkey = rkey;
+	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
 		wr.wr.atomic.compare_add = 7;
-	} else {
-		wr.wr.rdma.remote_addr = remote;
-		wr.wr.rdma.rkey = rkey;
-	}
 	if (post(&a, &wr))
 		die("post");
 	return wait_wc(&a, 10000).status;
-}
-
-static void pattern(char *at, size_t length, int seed)
-{
-	for (size_t i = 0; i < length; i++)
-		at[i] = (char)(i * 7 + i / 256 + seed);
 }
 
 static void connect(void)
@@ -179,7 +166,7 @@ static void traffic(int fd)
 	/* A region keeps its buffer. */
 	close(fd);
 	connect();
-	pattern(a.buffer, length, 1);
+	fill_pattern(a.buffer, length, 1);
 	number_is("WRITE to a buffer", 0, transfer(IBV_WR_RDMA_WRITE, (uintptr_t)a.buffer, a.mr->lkey, at, whole.rkey, length));
 	verdict("the program sees it", !memcmp(bytes, a.buffer, length), false, "other bytes");
 	verdict("and nothing beside it", !bytes[-1] && !bytes[length], false, "bytes beside it");
@@ -189,12 +176,12 @@ static void traffic(int fd)
 	memset(b.buffer, 0, length);
 	number_is("WRITE from a buffer", 0, transfer(IBV_WR_RDMA_WRITE, at, read_only.lkey, (uintptr_t)b.buffer, b.mr->rkey, length));
 	verdict("the peer has these", !memcmp(bytes, b.buffer, length), false, "other bytes");
-	pattern(b.buffer, length, 2);
+	fill_pattern(b.buffer, length, 2);
 	number_is("READ to a buffer", 0, transfer(IBV_WR_RDMA_READ, at, whole.lkey, (uintptr_t)b.buffer, b.mr->rkey, length));
 	verdict("the program has these", !memcmp(bytes, b.buffer, length), false, "other bytes");
 	sge = (struct ibv_sge){ at, length, whole.lkey };
 	receive.sg_list = &sge;
-	pattern(a.buffer, length, 3);
+	fill_pattern(a.buffer, length, 3);
 	if (ibv_post_recv(b.qp, &receive, &bad))
 		die("post a receive");
 	number_is("SEND", 0, transfer(IBV_WR_SEND, (uintptr_t)a.buffer, a.mr->lkey, 0, 0, length));

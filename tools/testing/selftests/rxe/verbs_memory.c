@@ -36,17 +36,8 @@ static void anew(void)
 /* The status of an operation of `from`, its local side in `here`, its remote side at `there`. */
 static int operate(struct end *from, enum ibv_wr_opcode opcode, struct ibv_sge here, uint64_t there, uint32_t rkey)
 {
-	struct ibv_sge sge;
-	struct ibv_send_wr wr = request(from, from, opcode, &sge);
+	struct ibv_send_wr wr = request_at(opcode, &here, there, rkey);
 
-	sge = here;
-	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = there;
-		wr.wr.atomic.rkey = rkey;
-	} else {
-		wr.wr.rdma.remote_addr = there;
-		wr.wr.rdma.rkey = rkey;
-	}
 	return post(from, &wr) ? -2 : (int)wait_wc(from, 3000).status;
 }
 
@@ -158,8 +149,7 @@ static void kind(const char *what, char *memory, size_t length)
 		verdict(name, false, false, strerror(errno));
 		return;
 	}
-	for (int i = 0; i < 10000; i++)
-		a.buffer[i] = i * 7 + i / 256;
+	fill_pattern(a.buffer, 10000, 0);
 	status = operate(&a, IBV_WR_RDMA_WRITE, here, there, mr->rkey);
 	if (status || memcmp((char *)there, a.buffer, 5000))
 		snprintf(why, sizeof(why), "write: status %d", status);

@@ -77,17 +77,9 @@ static int bind_usual(struct ibv_mw *mw, int access)
 /* A's operation on B's memory, from the begin of the window; returns its status. */
 static int use(uint32_t rkey, enum ibv_wr_opcode opcode, int64_t at, uint32_t length)
 {
-	struct ibv_sge sge;
-	struct ibv_send_wr wr = request(&a, &b, opcode, &sge);
+	struct ibv_sge sge = { (uintptr_t)a.buffer, length, a.mr->lkey };
+	struct ibv_send_wr wr = request_at(opcode, &sge, (uintptr_t)b.buffer + WINDOW_AT + at, rkey);
 
-	sge.length = length;
-	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = (uintptr_t)b.buffer + WINDOW_AT + at;
-		wr.wr.atomic.rkey = rkey;
-	} else {
-		wr.wr.rdma.remote_addr = (uintptr_t)b.buffer + WINDOW_AT + at;
-		wr.wr.rdma.rkey = rkey;
-	}
 	return post(&a, &wr) ? -2 : (int)wait_wc(&a, 3000).status;
 }
 

@@ -119,17 +119,12 @@ static void anew(enum ibv_qp_type type)
 
 static struct ibv_send_wr to_peer(enum ibv_wr_opcode opcode, struct ibv_sge *sge, char *here, char *there, uint32_t length)
 {
-	struct ibv_send_wr wr = request(&a, &b, opcode, sge);
+	struct ibv_send_wr wr = request_at(opcode, sge, (uintptr_t)there, their_mr->rkey);
 
 	*sge = (struct ibv_sge){ (uintptr_t)here, length, my_mr->lkey };
 	if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = (uintptr_t)there;
-		wr.wr.atomic.rkey = their_mr->rkey;
 		wr.wr.atomic.compare_add = 5;
 		wr.wr.atomic.swap = 9;
-	} else {
-		wr.wr.rdma.remote_addr = (uintptr_t)there;
-		wr.wr.rdma.rkey = their_mr->rkey;
 	}
 	return wr;
 }

@@ -153,21 +153,13 @@ static void run_single(const struct single *t)
 	if (t->peer_in_error)
 		move(b.qp, IBV_QPS_ERR);
 
-	wr = request(&a, &b, t->opcode, &sge);
-	wr.wr_id = 77;
-	sge.addr += t->local_shift;
-	sge.length = t->length;
-	sge.lkey ^= t->lkey_xor;
+	sge = (struct ibv_sge){ (uintptr_t)a.buffer + t->local_shift, t->length, a.mr->lkey ^ t->lkey_xor };
 	remote = t->remote ? t->remote : (uintptr_t)b.buffer + t->shift;
 	rkey = target->rkey ^ t->rkey_xor;
-	if (t->opcode == FA) {
-		wr.wr.atomic.remote_addr = remote;
-		wr.wr.atomic.rkey = rkey;
+	wr = request_at(t->opcode, &sge, remote, rkey);
+	wr.wr_id = 77;
+	if (t->opcode == FA)
 		wr.wr.atomic.compare_add = 5;
-	} else {
-		wr.wr.rdma.remote_addr = remote;
-		wr.wr.rdma.rkey = rkey;
-	}
 	wr.imm_data = htobe32(0xfeedbeef);
 	if (post(&a, &wr))
 		why = "post_send failed";

@@ -52,8 +52,7 @@ static void both(enum ibv_qp_type type, uint64_t ops)
 	qa = extended(&a, type, ops);
 	qb = extended(&b, type, ops);
 	pair_connect(&a, &b, &setup);
-	for (int i = 0; i < BUFFER; i++)
-		a.buffer[i] = i * 7 + i / 256;
+	fill_pattern(a.buffer, BUFFER, 0);
 }
 
 static void none(void)
