@@ -448,7 +448,7 @@ impl<C: Client, K: PortSpace, H: Handler<C, K>> AnyDevice<C, K, H> {
         CLOSING.with(|_| ()).ok_or(ESHUTDOWN)?;
         let node = Node::new(client, handler)?;
         let context = Arc::as_ptr(&node).cast_mut().cast();
-        let handler = Some(event_handler::<C, K, H> as unsafe extern "C" fn(_, _) -> _);
+        let handler = event_handler::<C, K, H>;
         // SAFETY: Whoever owns the identifier has a reference to the node.
         let raw = unsafe { calls::create::<K>(C::NAME, net, options, handler, context) }?;
         *node.raw.lock() = Owned::Live(raw);

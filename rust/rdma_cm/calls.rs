@@ -11,14 +11,14 @@ use core::{
 
 use kernel::{
     error::{from_err_ptr, to_result},
-    ffi::{c_ulong, c_void},
+    ffi::{c_int, c_ulong, c_void},
     prelude::*,
     types::Opaque,
 };
 use kernel_ext::{error::EOPNOTSUPP, net::ns::NetNamespace};
 use rdma::{
     abi::qp::QpAttrMask,
-    bindings::{self, ib_qp_attr, rdma_cm_event_handler, rdma_cm_id, rdma_conn_param},
+    bindings::{self, ib_qp_attr, rdma_cm_event, rdma_cm_id, rdma_conn_param},
     client::{
         qp::{Qp, State},
         Device,
@@ -42,6 +42,9 @@ pub(crate) struct Calls<'d, K>(Opaque<rdma_cm_id>, PhantomData<fn(&'d (), K) -> 
 // SAFETY: Identifiers may be used from several threads at once.
 unsafe impl<K> Sync for Calls<'_, K> {}
 
+/// The C entry point of events: `rdma_cm_event_handler`.
+pub(crate) type EventHandler = unsafe extern "C" fn(*mut rdma_cm_id, *mut rdma_cm_event) -> c_int;
+
 /// Creates an identifier in a network namespace, with its options.
 ///
 /// # Errors
@@ -55,14 +58,14 @@ pub(crate) unsafe fn create<K: PortSpace>(
     owner: &'static CStr,
     net: &NetNamespace,
     options: &Options,
-    handler: rdma_cm_event_handler,
+    handler: EventHandler,
     context: *mut c_void,
 ) -> Result<NonNull<rdma_cm_id>> {
     // SAFETY: By the safety requirements. The identifier holds a reference to the namespace; the name is constant.
     let raw = unsafe {
         bindings::__rdma_create_kernel_id(
             net.as_raw(),
-            handler,
+            Some(handler),
             context,
             K::SPACE,
             K::QP_TYPE,

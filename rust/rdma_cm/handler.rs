@@ -216,12 +216,11 @@ impl<'d, K: PortSpace, H: Handler<'d, K>> Id<'d, K, H> {
         sleep: &MaySleep,
     ) -> Result<Self> {
         sleep.check();
-        let node = Node::new(device, handler)?;
-        let room = Reserved::new()?;
+        let (node, room) = new(device, handler)?;
         // SAFETY: The node stays until the identifier is destroyed, because `Live` has a reference to it.
         unsafe {
             let context = node.context();
-            let handler = Some(event_handler::<K, H> as unsafe extern "C" fn(_, _) -> _);
+            let handler = event_handler::<K, H>;
             let raw = calls::create::<K>(device.owner(), net, options, handler, context)?;
             node.own(room, raw);
         }

@@ -142,9 +142,9 @@ impl<'d, K: PortSpace> Id<'d, K> {
         sleep.check();
         let state = State::new()?;
         let context = Arc::as_ptr(&state).cast_mut().cast();
-        let handler = Some(event_handler as unsafe extern "C" fn(_, _) -> _);
+        let (owner, handler) = (device.owner(), event_handler);
         // SAFETY: The state is valid until the identifier is destroyed.
-        let raw = unsafe { calls::create::<K>(device.owner(), net, options, handler, context) }?;
+        let raw = unsafe { calls::create::<K>(owner, net, options, handler, context) }?;
         // INVARIANT: The identifier was just created.
         let raw = RawId { raw, state };
         Ok(Self::of(raw, device))

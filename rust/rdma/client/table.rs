@@ -423,9 +423,7 @@ impl<C: Client> Registration<C> {
         }
         None
     }
-}
 
-impl<C: Client> Registration<C> {
     /// The devices, for whoever learns of one from a connection manager.
     pub fn devices(&self) -> Devices<C> {
         Devices(self.registry.clone())
