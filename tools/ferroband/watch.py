@@ -16,11 +16,17 @@ MARK = f"cd /proc; echo [0-9]* > /run/programs; echo '{{marker}}' > /dev/kmsg; [
 LOG = "dmesg | sed -n '/{marker}/,$p'"
 # The programs that were not there before and are still: none of them goes on. (Threads of the kernel are children of the second process.)
 PROGRAMS_LEFT = r"""
-cat /proc/[0-9]*/stat 2> /dev/null | awk -v shell=$$ -v before=" $(cat /run/programs) 2 $$ $PPID " '
-{ pid = $1; sub(/.*\) /, "") }
-$1 != "Z" && $2 != 2 && $2 != shell && !index(before, " " pid " ") { print pid }' | while read -r pid; do
+before=" $(cat /run/programs) 2 $$ $PPID "
+left() {
+	cat /proc/[0-9]*/stat 2> /dev/null | awk -v shell=$$ -v before="$before" '
+	{ pid = $1; sub(/.*\) /, "") }
+	$1 != "Z" && $2 != 2 && $2 != shell && !index(before, " " pid " ") { print pid }' > /run/left
+	[ -s /run/left ]
+}
+# What ends by itself within a second is not left.
+left && sleep 1 && left && while read -r pid; do
 	echo "$pid: $(tr '\0' ' ' < /proc/$pid/cmdline)" && kill -KILL $pid
-done 2> /dev/null
+done 2> /dev/null < /run/left
 """
 LOCKDEP_OFF = "grep -qs 'debug_locks: *0' /proc/lockdep_stats"
 # Modules keep alive what only they know: they go first. What their addresses meant is kept.
