@@ -36,9 +36,22 @@ _result() { # "ok" or "not ok", name
 }
 
 pass() { _passed=$((_passed + 1)); _result ok "$1"; }                           # name
-fail() { _failed=$((_failed + 1)); _result 'not ok' "$1"; }                     # name
+fail() { [ $_failed -gt 0 ] || _state; _failed=$((_failed + 1)); _result 'not ok' "$1"; } # name
 skip() { _skipped=$((_skipped + 1)); _result ok "$1 # SKIP ${2:-}"; }           # name, reason
 diagnose() { sed 's/^/# /'; }                                                   # reads text, prints it as comments
+
+# The state of the machine, told with the first failure, which may not come again: load, queue pairs, counters, the kernel's last words.
+_state() {
+	local port
+	{
+		echo "load $(cut -d' ' -f1-3 /proc/loadavg), up for $(cut -d. -f1 /proc/uptime) s"
+		timeout 5 rdma resource show qp | head -n 6
+		for port in /sys/class/infiniband/*/ports/*; do
+			echo "${port#/sys/class/infiniband/}: $(grep -Hv '^0$' "$port"/hw_counters/* | sed 's|.*/||' | xargs)"
+		done
+		dmesg | tail -n 5
+	} 2> /dev/null | cut -c 1-200 | diagnose
+}
 
 # check NAME COMMAND...: passes when the command does; what it prints is shown as comments.
 check() {
