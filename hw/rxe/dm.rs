@@ -71,8 +71,6 @@ impl Drop for Share {
 pub(crate) struct Dm {
     // Freed before it counts as free.
     memory: SharedMem,
-    /// As the program has asked for; the memory is of whole pages.
-    len: u64,
     _share: Share,
 }
 
@@ -90,7 +88,6 @@ impl Dm {
         let share = whole.and_then(|len| pool.take(len)).ok_or(ENOMEM)?;
         let dm = Self {
             memory: SharedMem::new(usize::try_from(share.len)?, sleep)?,
-            len: attr.length,
             _share: share,
         };
         Ok(Arc::new(dm, GFP_KERNEL)?)
@@ -100,10 +97,5 @@ impl Dm {
     #[inline]
     pub(crate) fn memory(&self) -> &SharedMem {
         &self.memory
-    }
-
-    /// The length in bytes that the program has asked for.
-    pub(crate) fn len(&self) -> u64 {
-        self.len
     }
 }

@@ -19,14 +19,13 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// A range of device memory.
+    /// A range of device memory, which the core has found to be within what the program has allocated.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for no bytes, or a range that is not within the memory.
+    /// `EINVAL` for no bytes.
     pub(super) fn new(dm: &Arc<Dm>, range: &DmMr) -> Result<Self> {
-        let end = range.offset.checked_add(range.length).ok_or(EINVAL)?;
-        if range.length == 0 || end > dm.len() {
+        if range.length == 0 {
             return Err(EINVAL);
         }
         Ok(Self {

@@ -476,7 +476,7 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Registers a range of device memory.
+    /// Registers a range of device memory, which may have no bytes. It is within what the program has allocated.
     fn reg_dm_mr(
         pd: &Pd<Self>,
         dm: &Dm<Self>,
