@@ -25,7 +25,7 @@ use roce::icrc::{self, Prefix};
 use roce::mtu::Mtu;
 use roce::opcode::{Opcode, Service};
 use roce::run::Gathering;
-use roce::wire::{Bth, Packet, Qpn, MAX_HEADERS};
+use roce::wire::{Bth, Packet, ParseError, Qpn, MAX_HEADERS};
 
 /// The maximum number of packets in a buffer (`UDP_MAX_SEGMENTS`). The network stack segments larger ones.
 const MAX_SEGMENTS: usize = 128;
@@ -54,17 +54,23 @@ pub(crate) fn is_for_one(skb: &SkBuff, payload: usize, size: NonZeroU16) -> bool
         return false;
     }
     let mut cursor = skb.cursor();
-    let mut bth = |index| {
-        let at = payload.checked_add(part(len, size, index).start)?;
-        cursor.copy_array::<{ Bth::LEN }>(at).ok()
+    let mut bth = [0; Bth::LEN];
+    let mut target = |at| {
+        cursor.copy_array(at, &mut bth).ok()?;
+        Some((Opcode::from_code(bth[0]), Bth::peek_dest_qpn(&bth)?))
     };
-    let target = |bth: Option<[u8; Bth::LEN]>| Bth::peek_dest_qpn(&bth?);
-    let first = bth(0);
-    let opcode = first.and_then(|[opcode, ..]| Opcode::from_code(opcode));
+    let Some((Some(opcode), qpn)) = target(payload) else {
+        return false;
+    };
     // A packet of another service that follows is dropped by the queue pair.
-    let connected = opcode.is_some_and(|opcode| opcode.service() != Service::Ud);
-    let first = target(first).filter(|&qpn| connected && qpn != Qpn::MULTICAST);
-    first.is_some() && (1..count).all(|index| target(bth(index)) == first)
+    if opcode.service() == Service::Ud || qpn == Qpn::MULTICAST {
+        return false;
+    }
+    let mut at = payload;
+    (1..count).all(|_| {
+        at = at.saturating_add(size);
+        matches!(target(at), Some((_, other)) if other == qpn)
+    })
 }
 
 /// A received GRO buffer.
@@ -125,8 +131,8 @@ impl Buffer {
         part(self.skb.len(), self.size.get(), index)
     }
 
-    /// Reads the base transport header of the packet with an index. `None` if there is none, or if the ICRC is not correct.
-    #[inline(always)]
+    /// The packet with an index. `None` if it is too short, or if its ICRC is not correct.
+    #[inline]
     pub(crate) fn head(
         &self,
         index: usize,
@@ -137,14 +143,51 @@ impl Buffer {
         if part.len() < Bth::LEN {
             return None;
         }
-        let bth = cursor.copy_array(part.start).ok()?;
-        let head = Head { index, bth, part };
-        (self.intact || self.is_intact(&head, prefixes)).then_some(head)
+        let head = Head { index, part };
+        if !self.intact {
+            let mut congestion = [0];
+            let at = head.part.start.saturating_add(icrc::CONGESTION);
+            cursor.copy_array(at, &mut congestion).ok()?;
+            let [congestion] = congestion;
+            return self.is_intact(&head, congestion, prefixes).then_some(head);
+        }
+        Some(head)
     }
 
-    /// Whether the ICRC of a packet is correct.
+    /// Adds the packets from an index on to the run of the packets before, as long as they are in the middle of its message; returns
+    /// how many.
+    #[inline]
+    pub(crate) fn add_middles(
+        &self,
+        index: usize,
+        run: &mut Gathering,
+        cursor: &mut Cursor<'_>,
+        prefixes: &mut Prefixes,
+    ) -> usize {
+        let mut part = self.part(index);
+        let len = part.len();
+        let mut index = index;
+        let added = run.append_middles(len, |bth| {
+            if part.len() != len || !cursor.is(part.start, bth) {
+                return false;
+            }
+            if !self.intact {
+                let part = part.clone();
+                let congestion = bth[icrc::CONGESTION];
+                if !self.is_intact(&Head { index, part }, congestion, prefixes) {
+                    return false;
+                }
+            }
+            index = index.wrapping_add(1);
+            part = part.end..part.end.saturating_add(len).min(self.skb.len());
+            true
+        });
+        added as usize
+    }
+
+    /// Whether the ICRC of a packet is correct, which has this byte for congestion.
     #[inline(never)]
-    fn is_intact(&self, head: &Head, prefixes: &mut Prefixes) -> bool {
+    fn is_intact(&self, head: &Head, congestion: u8, prefixes: &mut Prefixes) -> bool {
         let part = &head.part;
         let Some(prefix) = self.prefix(part.len(), prefixes) else {
             return false;
@@ -156,7 +199,6 @@ impl Buffer {
             }
             IpHeader::V6(_) => prefix,
         };
-        let congestion = head.bth[icrc::CONGESTION];
         let intact = |count| is_intact(&self.skb, part.clone(), congestion, prefix_of(count));
         // The IPv4 identifications count up, or may all be the same after GRO.
         intact(head.index as u16) || intact(0)
@@ -240,28 +282,33 @@ impl Buffer {
 /// A packet in a buffer, whose ICRC is correct.
 pub(crate) struct Head {
     index: usize,
-    bth: [u8; Bth::LEN],
     /// Where the packet is in the buffer.
     part: Range<usize>,
 }
 
 impl Head {
-    /// Parses the headers. `None` if they are invalid.
-    pub(crate) fn packet(&self, buffer: &Buffer, cursor: &mut Cursor<'_>) -> Option<Packet> {
-        if self.part.len() >= MAX_HEADERS {
-            let bytes = cursor.copy_array::<MAX_HEADERS>(self.part.start).ok()?;
-            return Packet::parse(&bytes, self.part.len()).ok();
-        }
-        let mut bytes = [0; MAX_HEADERS];
-        let known = bytes.get_mut(..self.part.len().min(MAX_HEADERS))?;
-        buffer.skb.copy_bits(self.part.start, known).ok()?;
-        Packet::parse(known, self.part.len()).ok()
-    }
-
-    /// Adds the packet to a run, if it is the next one in the middle of its message.
+    /// Parses the headers.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Packet::parse`].
     #[inline]
-    pub(crate) fn append_to(&self, run: &mut Gathering) -> bool {
-        run.append_middle(&self.bth, self.part.len())
+    pub(crate) fn parse(
+        &self,
+        buffer: &Buffer,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<Packet, ParseError> {
+        let mut bytes = [0; MAX_HEADERS];
+        let len = self.part.len();
+        if len >= MAX_HEADERS {
+            let copied = cursor.copy_array(self.part.start, &mut bytes);
+            return copied.map_or(Err(ParseError::Short), |()| Packet::parse(&bytes, len));
+        }
+        let known = bytes.get_mut(..len).ok_or(ParseError::Short)?;
+        match buffer.skb.copy_bits(self.part.start, known) {
+            Ok(()) => Packet::parse(known, len),
+            Err(_) => Err(ParseError::Short),
+        }
     }
 
     /// The place of what follows `headers` bytes of headers.
@@ -292,19 +339,29 @@ impl Arrived {
         }
     }
 
-    /// Adds a packet.
+    /// Adds packets from an index on, which have `len` bytes of UDP payload each.
     #[inline]
-    pub(crate) fn add(&mut self, buffer: &Buffer, head: &Head) {
-        if head.index < self.counted {
-            return;
-        }
+    fn add(&mut self, buffer: &Buffer, (index, count): (usize, usize), len: usize) {
         let ip = match &buffer.ip {
             IpHeader::V4(_) => icrc::IPV4_LEN,
             IpHeader::V6(_) => icrc::IPV6_LEN,
         };
-        let len = head.part.len().saturating_add(ip + size_of::<UdpHeader>());
-        self.packets = self.packets.wrapping_add(1);
-        self.bytes = self.bytes.wrapping_add(len as u64);
+        let new = count.saturating_sub(self.counted.saturating_sub(index)) as u64;
+        let len = len.saturating_add(ip + size_of::<UdpHeader>()) as u64;
+        self.packets = self.packets.wrapping_add(new);
+        self.bytes = self.bytes.wrapping_add(len.wrapping_mul(new));
+    }
+
+    /// Adds a packet.
+    #[inline]
+    pub(crate) fn add_one(&mut self, buffer: &Buffer, head: &Head) {
+        self.add(buffer, (head.index, 1), head.part.len());
+    }
+
+    /// Adds `count` packets from an index on, which have the same length.
+    #[inline]
+    pub(crate) fn add_equal(&mut self, buffer: &Buffer, index: usize, count: usize) {
+        self.add(buffer, (index, count), buffer.part(index).len());
     }
 
     /// Their number.
@@ -358,10 +415,10 @@ impl PayloadOffsets {
         }
     }
 
-    /// Whether a packet is the next one in the buffer.
+    /// Whether the packet with an index is the next one in the buffer.
     #[inline]
-    pub(crate) fn precedes(&self, head: &Head) -> bool {
-        self.last.packet.wrapping_add(1) == head.index
+    pub(crate) fn precedes(&self, index: usize) -> bool {
+        self.last.packet.wrapping_add(1) == index
     }
 
     /// Adds the offset of the next packet in the buffer.
@@ -372,6 +429,20 @@ impl PayloadOffsets {
         }
         self.last = next;
         self.count = self.count.saturating_add(1);
+    }
+
+    /// Adds the offsets of the next `count` packets in the buffer, which are in the middle of the message; at least one.
+    #[inline]
+    pub(crate) fn push_middles(&mut self, count: usize, buffer: &Buffer) {
+        let first = self.last.packet.saturating_add(1);
+        let place = |index| PayloadPlace {
+            packet: index,
+            start: buffer.part(index).start.saturating_add(Bth::LEN),
+        };
+        self.push(place(first));
+        let more = count.saturating_sub(1);
+        self.last = place(first.saturating_add(more));
+        self.count = self.count.saturating_add(more);
     }
 
     /// The offset of the packet with a number in the run. `None` if there is none.

@@ -4,7 +4,7 @@
 //! [`roce::wire::Packet::parse`], and its ICRC is checked over the socket buffer. Invalid packets are dropped.
 
 use crate::backlog::{Origin, Waiting};
-use crate::buffer::{Arrived, Buffer, Head};
+use crate::buffer::Buffer;
 use crate::counters::{Counter, Counters};
 use crate::device::Rxe;
 use crate::icrc::{is_intact, Prefixes};
@@ -13,7 +13,7 @@ use crate::pkeys::Partition;
 use crate::port_id::{Ingress, PortId};
 use core::net::IpAddr;
 use kernel_ext::net::header::{IpHeader, Ipv4Header, UdpHeader, IPPROTO_UDP};
-use kernel_ext::net::skb::{Cursor, SkBuff};
+use kernel_ext::net::skb::SkBuff;
 use roce::icrc;
 use roce::opcode::Opcode;
 use roce::state::Service;
@@ -65,18 +65,16 @@ fn count(counters: &Counters, incoming: Incoming) -> Incoming {
     incoming
 }
 
-/// Validates one of the packets in a GRO buffer for a QP of a connected service and a partition. `arrived` counts valid ones.
-pub(crate) fn accept_part<Q: Send + Sync>(
+/// Whether one of the packets in a GRO buffer is for a QP of a connected service and a partition.
+#[inline]
+pub(crate) fn accepts_part<Q: Send + Sync>(
     rxe: &Rxe<Q>,
     (service, partition): (Service, Partition),
-    (buffer, cursor): (&Buffer, &mut Cursor<'_>),
-    head: &Head,
-    arrived: &mut Arrived,
-) -> Option<Packet> {
-    let packet = head.packet(buffer, cursor)?;
-    arrived.add(buffer, head);
+    buffer: &Buffer,
+    packet: &Packet,
+) -> bool {
     let single = service != Service::Ud && !is_for_many(buffer.destination());
-    (single && suits(rxe, service, partition, (packet.bth(), 1))).then_some(packet)
+    single && suits(rxe, service, partition, (packet.bth(), 1))
 }
 
 fn without_ip_header(mut skb: SkBuff) -> Option<SkBuff> {

@@ -73,17 +73,23 @@ impl<'a> SharedBytes<'a> {
     /// The bytes, if there are `N`: each is read once.
     #[inline]
     pub fn array<const N: usize>(&self) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        self.copy_to_array(&mut bytes).map(|()| bytes)
+    }
+
+    /// Copies the bytes to `to`: each is read once. `None` if there are not `N`.
+    #[inline]
+    pub fn copy_to_array<const N: usize>(&self, to: &mut [u8; N]) -> Option<()> {
         if self.len != N {
             return None;
         }
-        let words = self.start.cast::<u32>();
-        if N % size_of::<u32>() != 0 || !words.is_aligned() {
+        let Some(words) = self.words::<N>() else {
             // SAFETY: By the type invariants there are `N` bytes. The compiler neither repeats nor omits a volatile access.
-            return Some(unsafe { self.start.cast::<[u8; N]>().read_volatile() });
-        }
+            *to = unsafe { self.start.cast::<[u8; N]>().read_volatile() };
+            return Some(());
+        };
         // Of a volatile array the compiler accesses each byte by itself.
-        let mut bytes = [0; N];
-        let to = bytes.as_mut_ptr().cast::<u32>();
+        let to = to.as_mut_ptr().cast::<u32>();
         for index in 0..N / size_of::<u32>() {
             // SAFETY: There are `N` bytes at both, of which these are the next four. Those that are read are aligned.
             unsafe {
@@ -91,7 +97,27 @@ impl<'a> SharedBytes<'a> {
                 to.add(index).write_unaligned(word);
             }
         }
-        Some(bytes)
+        Some(())
+    }
+
+    /// Whether the bytes are the same as `other`: each is read at most once.
+    #[inline]
+    pub fn is<const N: usize>(&self, other: &[u8; N]) -> bool {
+        let (true, Some(words)) = (self.len == N, self.words::<N>()) else {
+            return self.array() == Some(*other);
+        };
+        let others = other.as_ptr().cast::<u32>();
+        (0..N / size_of::<u32>()).all(|index| {
+            // SAFETY: There are `N` bytes at both, of which these are the next four. Those that may change are aligned.
+            unsafe { words.add(index).read_volatile() == others.add(index).read_unaligned() }
+        })
+    }
+
+    /// The first one of `N` bytes as words, if they are aligned words.
+    #[inline]
+    fn words<const N: usize>(&self) -> Option<*const u32> {
+        let words = self.start.cast::<u32>();
+        (N % size_of::<u32>() == 0 && words.is_aligned()).then_some(words)
     }
 
     /// Copies the bytes to `to`: each is read once.

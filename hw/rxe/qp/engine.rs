@@ -26,7 +26,7 @@ use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
 use roce::run::{Gathering, PacketRun, Slice};
 use roce::state::{Received, Run, Service, State};
-use roce::wire::{Bth, Packet};
+use roce::wire::Packet;
 
 /// Packets that an engine sends, or requests that it flushes, in one run. The rest is left to the work item.
 pub(super) const BUDGET: u32 = 256;
@@ -377,34 +377,43 @@ impl Engine {
         let mut arrived = Arrived::after(counted);
         let mut next = first;
         let mut cursor = buffer.skb().cursor();
-        for index in first..count {
-            let Some(head) = buffer.head(index, &mut cursor, &mut self.queues.prefixes) else {
-                continue;
-            };
+        let mut following = first;
+        while following < count {
+            let index = following;
+            following = index.saturating_add(1);
+            let prefixes = &mut self.queues.prefixes;
             if let Some((run, offsets)) = &mut gathered {
-                // It belongs to the same queue pair, partition and service.
-                if offsets.precedes(&head) && head.append_to(run) {
-                    arrived.add(&buffer, &head);
-                    offsets.push(head.payload_at(Bth::LEN));
-                    continue;
+                if offsets.precedes(index) {
+                    // They belong to the same queue pair, partition and service.
+                    let added = buffer.add_middles(index, run, &mut cursor, prefixes);
+                    if added != 0 {
+                        arrived.add_equal(&buffer, index, added);
+                        offsets.push_middles(added, &buffer);
+                        following = index.saturating_add(added);
+                        continue;
+                    }
                 }
             }
-            let part = (&buffer, &mut cursor);
-            let accepted = check::accept_part(&qp.rxe, taken, part, &head, &mut arrived);
-            let Some(packet) = accepted else {
+            let Some(head) = buffer.head(index, &mut cursor, prefixes) else {
                 continue;
             };
+            let parsed = head.parse(&buffer, &mut cursor);
+            let Ok(packet) = &parsed else {
+                continue;
+            };
+            arrived.add_one(&buffer, &head);
+            if !check::accepts_part(&qp.rxe, taken, &buffer, packet) {
+                continue;
+            }
             let start = head.payload_at(packet.payload_offset());
             if let Some((run, offsets)) = &mut gathered {
-                if offsets.precedes(&head) && run.append(&packet) {
+                if offsets.precedes(index) && run.append(packet) {
                     offsets.push(start);
                     continue;
                 }
             }
-            let offsets = PayloadOffsets::new(start, &packet, &buffer);
-            let new = (Gathering::of(&packet), offsets);
-            if let Some((run, offsets)) = gathered.replace(new) {
-                if self.take_gathered(qp, &buffer, run.run(), &offsets) == Received::Absent {
+            if let Some((run, offsets)) = &gathered {
+                if self.take_gathered(qp, &buffer, run.run(), offsets) == Received::Absent {
                     self.count_arrived(&buffer, arrived);
                     let counted = counted.max(index.saturating_add(1));
                     self.held = Some(Held::Buffer {
@@ -415,11 +424,13 @@ impl Engine {
                     return index.saturating_sub(first).max(1) as u32;
                 }
             }
+            let offsets = PayloadOffsets::new(start, packet, &buffer);
+            gathered = Some((Gathering::of(packet), offsets));
             next = index;
         }
         self.count_arrived(&buffer, arrived);
-        let received = match gathered {
-            Some((run, offsets)) => self.take_gathered(qp, &buffer, run.run(), &offsets),
+        let received = match &gathered {
+            Some((run, offsets)) => self.take_gathered(qp, &buffer, run.run(), offsets),
             None => Received::Done,
         };
         match received {

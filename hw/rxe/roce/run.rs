@@ -286,26 +286,37 @@ impl Gathering {
         added
     }
 
-    /// Adds the next packet, if it is one in the middle of the message that has nothing to tell but its PSN; returns whether it is.
-    /// `bth` is its base transport header, `udp_payload_len` its length with the ICRC, which is correct.
+    /// Adds the next packets, as long as they are in the middle of the message and have nothing to tell but their PSNs; returns how
+    /// many. `follows` says whether the next one has this base transport header, and `udp_payload_len` bytes with the ICRC, which is
+    /// correct.
     ///
-    /// The same as to parse the packet and to [append](Self::append) it: of the packets that this returns false for, some others can be
-    /// appended.
+    /// The same as to parse each packet and to [append](Self::append) it: of the packets at which this ends, some can be appended.
     #[inline]
-    pub fn append_middle(&mut self, bth: &[u8; Bth::LEN], udp_payload_len: usize) -> bool {
+    pub fn append_middles(
+        &mut self,
+        udp_payload_len: usize,
+        mut follows: impl FnMut(&[u8; Bth::LEN]) -> bool,
+    ) -> u32 {
         let Self { run, middle } = self;
         let len = run.mtu.bytes();
-        let Some(next) = middle.as_mut().filter(|next| *next == bth) else {
-            return false;
+        let Some(next) = middle.as_mut() else {
+            return 0;
         };
-        let payload_len = run.payload_len().checked_add(len);
-        let whole = udp_payload_len == Bth::LEN + len as usize + icrc::LEN;
-        let (true, Some(payload_len)) = (whole, payload_len) else {
-            return false;
-        };
-        run.packet.add_middle(payload_len);
-        Bth::renumber(next, run.packet.bth().psn.add(run.count()));
-        true
+        if udp_payload_len != Bth::LEN + len as usize + icrc::LEN {
+            return 0;
+        }
+        let most = u32::MAX.wrapping_sub(run.payload_len()) >> run.mtu.shift();
+        let mut psn = run.packet.bth().psn.add(run.count());
+        let mut count = 0u32;
+        while count < most && follows(next) {
+            count = count.wrapping_add(1);
+            psn = psn.add(1);
+            Bth::renumber(next, psn);
+        }
+        if count != 0 {
+            run.packet.add_middles(count, len);
+        }
+        count
     }
 
     /// The run.

@@ -351,13 +351,13 @@ impl Packet {
         }
     }
 
-    /// Adds a packet in the middle of the message to a run, which has `payload_len` bytes of payload then. Its solicited event
-    /// is that of its last packet.
+    /// Adds packets in the middle of the message to a run, each with `len` bytes of payload. Its solicited event is that of its last
+    /// packet.
     #[inline]
-    pub(crate) fn add_middle(&mut self, payload_len: u32) {
+    pub(crate) fn add_middles(&mut self, count: u32, len: u32) {
         self.headers.bth.solicited = false;
-        self.payload_len = payload_len;
-        self.count = self.count.saturating_add(1);
+        self.payload_len = self.payload_len.saturating_add(count.saturating_mul(len));
+        self.count = self.count.saturating_add(count);
     }
 
     /// Parses the headers of a packet. `head` begins with the UDP payload and has at least its first [`MAX_HEADERS`]

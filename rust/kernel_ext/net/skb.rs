@@ -577,10 +577,23 @@ impl<'a> Cursor<'a> {
     ///
     /// `EINVAL` beyond the end.
     #[inline]
-    pub fn copy_array<const N: usize>(&mut self, offset: usize) -> Result<[u8; N]> {
-        match self.piece(offset, N).and_then(|bytes| bytes.array()) {
-            Some(bytes) => Ok(bytes),
-            None => self.skb.copy_array(offset),
+    pub fn copy_array<const N: usize>(&mut self, offset: usize, to: &mut [u8; N]) -> Result {
+        let piece = self.piece(offset, N);
+        match piece.and_then(|bytes| bytes.copy_to_array(to)) {
+            Some(()) => Ok(()),
+            None => self.skb.copy_bits(offset, to),
+        }
+    }
+
+    /// Whether the bytes of a part are `other`; not beyond the end.
+    #[inline]
+    pub fn is<const N: usize>(&mut self, offset: usize, other: &[u8; N]) -> bool {
+        match self.piece(offset, N) {
+            Some(bytes) => bytes.is(other),
+            None => self
+                .skb
+                .copy_array(offset)
+                .is_ok_and(|bytes: [u8; N]| bytes == *other),
         }
     }
 

@@ -155,6 +155,38 @@ proptest! {
     }
 }
 
+/// Whether the next one of some packets, of which one with these bytes is the only one, has a base transport header.
+fn once(bth: &[u8; Bth::LEN]) -> impl FnMut(&[u8; Bth::LEN]) -> bool + '_ {
+    let mut left = 1;
+    move |next| core::mem::take(&mut left) == 1 && next == bth
+}
+
+/// Packets in the middle of a message that join a run together are those that join it one by one.
+#[test]
+fn packets_join_by_their_bytes_one_after_the_other() {
+    let packet = |opcode, psn| {
+        let bth = Bth::new(opcode, Pkey::DEFAULT, Qpn::new(9), Psn::new(psn));
+        Packet::new(Headers::new(bth, &parts(3)), 1024)
+    };
+    let first = packet(Opcode::RcWriteFirst, 0xff_fffe);
+    let middles = [0xff_ffff, 0, 1].map(|psn| packet(Opcode::RcWriteMiddle, psn));
+    let last = packet(Opcode::RcWriteLast, 2);
+    let mut left = middles.iter().chain([&last]);
+    let (mut together, mut single) = (Gathering::of(&first), Gathering::of(&first));
+    let added = together.append_middles(last.udp_payload_len(), |bth| {
+        left.next()
+            .is_some_and(|next| next.bth().bytes(1024) == *bth)
+    });
+    assert_eq!(added, 3);
+    assert!(middles.iter().all(|next| single.append(next)));
+    assert_eq!(together.run().packet(), single.run().packet());
+    assert!(together.append(&last));
+    assert_eq!(
+        (together.run().count(), together.run().payload_len()),
+        (5, 5 * 1024)
+    );
+}
+
 proptest! {
     /// What joins a run by its bytes joins it parsed too, with the same result; what is plainly the next packet does join, but for one
     /// with an XRC header.
@@ -172,7 +204,9 @@ proptest! {
             flips.iter().for_each(|&(byte, bit)| head[byte] ^= 1 << bit);
             let len = packet.udp_payload_len().saturating_add_signed(4 * longer);
             let (mut by_bytes, mut parsed) = (run, run);
-            if by_bytes.append_middle(head.first_chunk().unwrap(), len) {
+            let added = by_bytes.append_middles(len, once(head.first_chunk().unwrap()));
+            prop_assert!(added <= 1);
+            if added == 1 {
                 prop_assert!(parsed.append(&Packet::parse(&head, len).unwrap()));
                 prop_assert_eq!(by_bytes.run().packet(), parsed.run().packet());
             } else {
@@ -215,7 +249,7 @@ fn a_short_packet_of_xrc_does_not_join_by_its_bytes() {
     let short = packet(Opcode::XrcSendMiddle, 8, 1020);
     let bth = short.bth().bytes(1020);
     assert_eq!(short.udp_payload_len(), Bth::LEN + 1024 + 4);
-    assert!(!run.append_middle(&bth, short.udp_payload_len()));
+    assert_eq!(run.append_middles(short.udp_payload_len(), once(&bth)), 0);
     assert!(!run.append(&short));
 }
 

@@ -114,6 +114,30 @@ fn parts() -> Result {
     for (start, end) in [(9, 10), (4, 3), (usize::MAX, 0), (0, usize::MAX)] {
         check!(bytes.get(start..end).is_none());
     }
+    compared()
+}
+
+/// Arrays at any alignment, of whole words or not.
+fn compared() -> Result {
+    let numbers: [u8; 16] = core::array::from_fn(|at| at as u8);
+    for start in 0..4 {
+        let whole = SharedBytes::from(numbers.as_slice());
+        let words = whole.get(start..start + 8).ok_or(EINVAL)?;
+        let odd = whole.get(start..start + 7).ok_or(EINVAL)?;
+        let (mut eight, mut seven) = ([0; 8], [0; 7]);
+        check!(
+            words.copy_to_array(&mut eight).is_some() && odd.copy_to_array(&mut seven).is_some()
+        );
+        check!(eight == core::array::from_fn(|at| (start + at) as u8) && seven == eight[..7]);
+        check!(words.copy_to_array(&mut seven).is_none() && words.array() == Some(eight));
+        check!(words.is(&eight) && odd.is(&seven) && !words.is(&seven) && !odd.is(&eight));
+        for at in 0..7 {
+            let (mut other, mut shorter) = (eight, seven);
+            other[at + 1] ^= 1;
+            shorter[at] ^= 1;
+            check!(!words.is(&other) && !odd.is(&shorter));
+        }
+    }
     Ok(())
 }
 
