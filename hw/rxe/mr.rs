@@ -311,7 +311,7 @@ impl Mrs {
         if mr.pd() != pd {
             return Err(MrError::WrongPd);
         }
-        let (start, epoch) = mr.check(key, access, va, len.into())?;
+        let (start, epoch) = mr.check(key, access, (va, len.into()), &guard)?;
         Ok(Region {
             mr: mr.into(),
             start,
@@ -341,7 +341,7 @@ impl Mrs {
         if mr.pd() != pd {
             return Err(MrError::WrongPd);
         }
-        let (start, _) = mr.check(key, Access::empty(), va, len.into())?;
+        let (start, _) = mr.check(key, Access::empty(), (va, len.into()), guard)?;
         let memory = mr.memory.borrow(guard).ok_or(MrError::Invalid)?;
         Ok(memory.extent(start, len))
     }
@@ -358,7 +358,7 @@ impl Mrs {
         if mr.pd() != pd {
             return Err(MrError::WrongPd);
         }
-        mr.check(key, access, mr.iova, 0)?;
+        mr.check(key, access, (mr.iova, 0), &guard)?;
         if !access.contains(Access::FLUSH_PERSISTENT) {
             return Ok(());
         }

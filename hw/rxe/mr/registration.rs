@@ -9,7 +9,7 @@ use super::fast::Fast;
 use crate::ids::PdId;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kernel::prelude::*;
-use kernel::sync::Arc;
+use kernel::sync::{rcu, Arc};
 use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::revocable::Revocable;
 use kernel_ext::sync::SpinLockIrq;
@@ -276,8 +276,8 @@ impl Mr {
         &self,
         key: u32,
         access: Access,
-        va: u64,
-        len: u64,
+        (va, len): (u64, u64),
+        guard: &rcu::Guard,
     ) -> Result<(u64, Option<u32>), MrError> {
         let allowed = |rights: Access| rights.contains(access).then_some(());
         let check = |memory: &Memory| match memory {
@@ -299,6 +299,8 @@ impl Mr {
             }
             _ => Err(MrError::Invalid),
         };
-        self.memory.access(check).unwrap_or(Err(MrError::Invalid))
+        self.memory
+            .borrow(guard)
+            .map_or(Err(MrError::Invalid), check)
     }
 }

@@ -103,16 +103,18 @@ impl QpOps<'_> {
         let av = wqe.av.clone();
         let guard = rcu::read_lock();
         // The keys of a run are looked up once.
-        let source = match wqe.data {
-            Data::List(count) if run.count() > 1 => {
+        let mut source = Source::new();
+        let is_whole = match wqe.data {
+            Data::List(count) => {
                 let list = (self.queues.send.data(index), count);
-                source_of_list(qp, list, (offset, run.payload_len()), &guard)
-                    .map_err(TransmitError::Fault)?
+                let part = (offset, run.payload_len());
+                let added = add_list(&mut source, qp, list, part, &guard);
+                added.map_err(TransmitError::Fault)?
             }
-            _ => None,
+            Data::Inline => false,
         };
         let fill = |send: &SendQueue, at: u32, len: u32, to: &mut Room<'_>| {
-            if let Some(source) = &source {
+            if is_whole {
                 let copied = source.copy_out(at, len, to);
                 return copied.map_err(|_| WcStatus::LocProtErr.into());
             }
@@ -145,11 +147,10 @@ impl QpOps<'_> {
         let wqe = send.get(index).ok_or(TransmitError::Dropped)?;
         let guard = rcu::read_lock();
         let part = (offset, run.payload_len());
-        let source = source_of(qp, wqe, send.data(index), part, &guard);
-        match source.map_err(TransmitError::Fault)? {
-            Some(source) => Ok(direct::hand_over(qp, (path, counters), run, &source, next)),
-            None => Ok(false),
-        }
+        let mut source = Source::new();
+        let added = add_data(&mut source, qp, wqe, send.data(index), part, &guard);
+        let is_whole = added.map_err(TransmitError::Fault)?;
+        Ok(is_whole && direct::hand_over(qp, (path, counters), run, &source, next))
     }
 
     /// Copies a payload to local memory of `pd`, from `offset` of a scatter list on. `ahead` bytes of the list will probably be
@@ -231,31 +232,31 @@ fn rest_of_element(list: &[u8], count: u32, offset: u32) -> u32 {
     rest.next().map_or(0, |element| element.length)
 }
 
-/// The memory of `len` bytes at `offset` of a request's data. `None` if some of it can only be accessed with a lock held, or if it
-/// consists of too many pieces for a [`Source`].
-fn source_of<'a>(
+/// Adds the memory of `len` bytes at `offset` of a request's data to a list. Returns false if some of it can only be accessed with a
+/// lock held, or if it consists of too many pieces.
+fn add_data<'a>(
+    source: &mut Source<'a>,
     qp: &'a Qp,
     wqe: &SendWqe,
     data: &'a [u8],
     (offset, len): (u32, u32),
     guard: &'a rcu::Guard,
-) -> Result<Option<Source<'a>>, WcStatus> {
+) -> Result<bool, WcStatus> {
     let Data::List(count) = wqe.data else {
         let inline = inline_part(data, offset, len)?;
-        let mut source = Source::new();
-        return Ok(source.push(Extent::of_bytes(inline)).map(|()| source));
+        return Ok(source.push(Extent::of_bytes(inline)).is_some());
     };
-    source_of_list(qp, (data, count), (offset, len), guard)
+    add_list(source, qp, (data, count), (offset, len), guard)
 }
 
-/// The memory of `len` bytes at `offset` of a gather list, as for [`source_of`].
-fn source_of_list<'a>(
+/// Adds the memory of `len` bytes at `offset` of a gather list, as [`add_data`].
+fn add_list<'a>(
+    source: &mut Source<'a>,
     qp: &'a Qp,
     (list, count): (&[u8], u32),
     (offset, len): (u32, u32),
     guard: &'a rcu::Guard,
-) -> Result<Option<Source<'a>>, WcStatus> {
-    let mut source = Source::new();
+) -> Result<bool, WcStatus> {
     let mut left = len;
     for sge in wqe::parts(list, count, offset, len) {
         left = left.checked_sub(sge.length).ok_or(WcStatus::LocProtErr)?;
@@ -265,11 +266,11 @@ fn source_of_list<'a>(
             .extent(sge.lkey, qp.pd, sge.addr, sge.length, guard)
             .map_err(|_| WcStatus::LocProtErr)?;
         if memory.and_then(|memory| source.push(memory)).is_none() {
-            return Ok(None);
+            return Ok(false);
         }
     }
     if left == 0 {
-        Ok(Some(source))
+        Ok(true)
     } else {
         Err(WcStatus::LocProtErr)
     }

@@ -137,9 +137,7 @@ impl SendQueue {
             return posted.lock().move_to(&mut self.slots, self.next);
         };
         let at = (outstanding, self.next);
-        let wqe = Self::read(&mut self.slots, ring, &self.limits, at, find_ah);
-        self.slots.put(self.next, wqe);
-        true
+        Self::read(&mut self.slots, ring, &self.limits, at, find_ah).is_some()
     }
 
     /// Doubles the slots of a user ring; returns whether it did. If memory is short, further requests wait until others have completed.
@@ -163,26 +161,35 @@ impl SendQueue {
         true
     }
 
-    /// Copies user request `nth` in the ring, once, to slot `index`, and validates the copy.
+    /// Copies user request `nth` in the ring, once, to slot `index`, and validates the copy. `None` if there is no such slot.
     fn read(
         slots: &mut Slots<SendWqe>,
         ring: &Consumer,
         limits: &Limits,
         (nth, index): (u32, u32),
         find_ah: impl FnOnce(u32, &[u8; limits::SEND_WQE]) -> Option<Arc<Av>>,
-    ) -> SendWqe {
+    ) -> Option<()> {
+        let (slot, room) = slots.place_mut(index)?;
         let mut fixed = [0; limits::SEND_WQE];
         ring.read(nth, 0, &mut fixed);
         let user = UserSend::parse(&fixed);
         let wr_id = user.wr_id();
-        let room = slots.data_mut(index);
-        user.data_len(limits)
-            .and_then(|len| room.get_mut(..len).ok_or(WcStatus::LocQpOpErr))
-            .and_then(|data| {
+        let data = match user.data_len(limits) {
+            Ok(len) => room.get_mut(..len).ok_or(WcStatus::LocQpOpErr),
+            Err(status) => Err(status),
+        };
+        // The request is large: it is built in its slot.
+        *slot = match data {
+            Ok(data) => {
                 ring.read(nth, limits::SEND_WQE, data);
-                user.build(limits, data, |number| find_ah(number, &fixed))
-            })
-            .unwrap_or_else(|status| SendWqe::invalid(wr_id, status))
+                match user.build(limits, data, |number| find_ah(number, &fixed)) {
+                    Ok(wqe) => Some(wqe),
+                    Err(status) => Some(SendWqe::invalid(wr_id, status)),
+                }
+            }
+            Err(status) => Some(SendWqe::invalid(wr_id, status)),
+        };
+        Some(())
     }
 
     /// Removes the oldest request, and frees its slot. For a kernel consumer it decrements `outstanding`.
