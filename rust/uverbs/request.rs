@@ -166,14 +166,14 @@ impl<'a> Call<'a> {
         }
         let core = self.core();
         let copied = len.min(core.outlen);
-        // SAFETY: The value is valid for reads of its size; the functions check the user address.
-        let left = unsafe {
-            match c::copy_to_user(core.outbuf, from.as_ptr(), copied) {
-                0 => c::clear_user(core.outbuf.wrapping_byte_add(copied), core.outlen - copied),
-                left => left,
-            }
-        };
-        whole(left)
+        // SAFETY: The value is valid for reads of its size; the function checks the user address.
+        whole(unsafe { c::_copy_to_user(core.outbuf, from.as_ptr(), copied) })?;
+        let rest = core.outlen.wrapping_sub(copied);
+        if rest == 0 {
+            return Ok(());
+        }
+        // SAFETY: The function checks the user address.
+        whole(unsafe { c::clear_user(core.outbuf.wrapping_byte_add(copied), rest) })
     }
 
     /// Writes `value` at an offset in the buffer for the response, whatever its length is.
@@ -185,7 +185,7 @@ impl<'a> Call<'a> {
         let to = self.core().outbuf.wrapping_byte_add(offset);
         let from = core::ptr::from_ref(value).cast();
         // SAFETY: The value is valid for reads of its size; the function checks the user address.
-        whole(unsafe { c::copy_to_user(to, from, size_of::<R>()) })
+        whole(unsafe { c::_copy_to_user(to, from, size_of::<R>()) })
     }
 
     /// Marks the response as valid, after [`Self::put`].
@@ -246,6 +246,9 @@ impl<'a> Tail<'a> {
     ///
     /// `EOPNOTSUPP` if it is not, or cannot be read.
     pub fn finish(self) -> Result {
+        if self.0.len == 0 {
+            return Ok(());
+        }
         if self.0.len > usize::from(u16::MAX) {
             return Err(EOPNOTSUPP);
         }
@@ -288,10 +291,11 @@ impl Bytes<'_> {
         if end > self.len {
             return Err(EINVAL);
         }
-        let mut value = MaybeUninit::<Q>::zeroed();
+        let mut value = MaybeUninit::<Q>::uninit();
         let from = self.at.wrapping_byte_add(offset);
+        // A copy of the length of a type needs no check of the kernel's memory at run time, as one of a constant length in C.
         // SAFETY: The memory is valid for writes; the function checks the user address.
-        whole(unsafe { c::copy_from_user(value.as_mut_ptr().cast(), from, size_of::<Q>()) })?;
+        whole(unsafe { c::_copy_from_user(value.as_mut_ptr().cast(), from, size_of::<Q>()) })?;
         // SAFETY: Any bytes are a valid value, and all were written.
         Ok(unsafe { value.assume_init() })
     }
