@@ -35,17 +35,21 @@ pub(crate) const LONG: u32 = 1024;
 pub(crate) struct Batch {
     buffer: PagedSkb,
     segments: Segments,
+    /// The part of the headers in front of a packet of full length.
+    prefix: Prefix,
     dest_qpn: Qpn,
 }
 
 impl Batch {
     /// Allocates a buffer for packets of the length of `first`, to the same QP. `expected` is the total length of the packets that
-    /// are known to be added. `None` if memory is short.
+    /// are known to be added. `None` if memory is short, or the packet is too long.
     #[inline]
-    pub(crate) fn new(first: &Slice, expected: usize) -> Option<Self> {
+    pub(crate) fn new(path: &Path, first: &Slice, expected: usize) -> Option<Self> {
+        let len = first.udp_payload_len();
         Some(Self {
             buffer: PagedSkb::alloc(BELOW as u16, expected.min(MAX_LEN), Gfp::ATOMIC).ok()?,
-            segments: Segments::new(first.udp_payload_len()),
+            segments: Segments::new(len),
+            prefix: path.prefix(len)?,
             dest_qpn: first.headers.bth().dest_qpn,
         })
     }
@@ -72,7 +76,11 @@ impl Batch {
     ) -> Result<bool, E> {
         let len = slice.udp_payload_len();
         let identification = self.segments.count() as u16;
-        let written = path.prefix(len).and_then(|prefix| {
+        let prefix = match len == self.segments.size() {
+            true => Some(self.prefix),
+            false => path.prefix(len),
+        };
+        let written = prefix.and_then(|prefix| {
             let prefix = prefix.identified(identification);
             self.buffer.append(len, pages, Gfp::ATOMIC, |room| {
                 write(room, prefix, slice, fill)

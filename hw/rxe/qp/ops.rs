@@ -243,7 +243,8 @@ impl QpOps<'_> {
             };
             let count = follow.min(segments::MAX_PACKETS).saturating_add(1) as usize;
             let expected = slice.udp_payload_len().saturating_mul(count);
-            self.queues.batch = Batch::new(slice, expected);
+            let path = self.queues.path.as_ref();
+            self.queues.batch = path.and_then(|path| Batch::new(path, slice, expected));
         }
         let Queues {
             send, path, batch, ..

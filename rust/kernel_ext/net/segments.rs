@@ -19,11 +19,13 @@ use kernel::prelude::*;
 /// # Invariants
 ///
 /// `place` is the end of the written bytes in the last fragment; `room` more bytes from there on are nobody else's, and `room` is 0 if
-/// there is no fragment. The length of the packet is that of its written bytes. `empty`: the last fragment has none of them.
+/// there is no fragment. The packet and the last fragment are `added` bytes shorter than what is written. `empty`: the last fragment
+/// has no length yet.
 pub struct PagedSkb {
     skb: SkBuff,
     place: *mut MaybeUninit<u8>,
     room: usize,
+    added: usize,
     empty: bool,
     /// The expected length.
     expected: usize,
@@ -44,6 +46,7 @@ impl PagedSkb {
             skb: SkBuff::alloc(headroom.into(), 0, gfp)?,
             place: ptr::null_mut(),
             room: 0,
+            added: 0,
             empty: false,
             expected,
         })
@@ -52,7 +55,7 @@ impl PagedSkb {
     /// The number of written bytes.
     #[inline]
     pub fn len(&self) -> usize {
-        self.skb.len()
+        self.skb.len().saturating_add(self.added)
     }
 
     /// Whether no bytes are written.
@@ -63,7 +66,7 @@ impl PagedSkb {
 
     /// Adds a fragment for at least `len` bytes. `None` if memory is short, or the packet has as many as it may have.
     fn grow(&mut self, len: usize, pages: &PacketPages, gfp: Gfp<'_>) -> Option<()> {
-        self.drop_empty();
+        self.end_frag();
         // A packet that becomes longer than expected doubles its length.
         let wanted = match self.expected.saturating_sub(self.len()) {
             0 => self.len(),
@@ -77,11 +80,16 @@ impl PagedSkb {
         Some(())
     }
 
-    /// Drops the last fragment, if nothing is written to it.
-    fn drop_empty(&mut self) {
-        // INVARIANT: Nothing more is written to the last fragment.
+    /// Gives the packet and the last fragment their lengths, or drops the fragment, if nothing is written to it.
+    fn end_frag(&mut self) {
+        // INVARIANT: Nothing more is written to the last fragment, and the lengths are those of what is written.
         self.room = 0;
-        if core::mem::take(&mut self.empty) {
+        let added = core::mem::take(&mut self.added);
+        let empty = core::mem::take(&mut self.empty);
+        if added != 0 {
+            // SAFETY: `self` owns the packet. There is a last fragment, with `added` bytes behind its length, which are written.
+            unsafe { bindings::skb_extend_frag(self.skb.as_raw(), added as u32) };
+        } else if empty {
             // SAFETY: `self` owns the packet, which is not shared, and whose last fragment has no bytes.
             unsafe { bindings::skb_drop_empty_frag(self.skb.as_raw()) };
         }
@@ -114,19 +122,17 @@ impl PagedSkb {
         if room.start() != start.cast() || room.left() != 0 {
             return None;
         }
-        // SAFETY: There is a last fragment, with `len` bytes behind those that are used.
-        unsafe { bindings::skb_extend_frag(self.skb.as_raw(), len as u32) };
-        // INVARIANT: As many bytes were initialised.
+        // INVARIANT: As many bytes were initialised, of those that are nobody else's.
         self.place = self.place.wrapping_add(len);
         self.room = self.room.wrapping_sub(len);
-        self.empty = false;
+        self.added = self.added.wrapping_add(len);
         Some(Ok(()))
     }
 
     /// The packet.
     #[inline]
     pub fn finish(mut self) -> SkBuff {
-        self.drop_empty();
+        self.end_frag();
         self.skb
     }
 }
