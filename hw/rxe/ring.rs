@@ -22,6 +22,7 @@ use core::ops::Range;
 use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
+use kernel_ext::room::Room;
 use kernel_ext::shared::SharedMem;
 use rdma::{MaySleep, Udata};
 
@@ -265,15 +266,30 @@ impl Consumer {
     /// bytes are stale.
     #[inline]
     pub(crate) fn read(&self, nth: u32, offset: usize, bytes: &mut [u8]) -> bool {
-        let within = offset
-            .checked_add(bytes.len())
-            .is_some_and(|end| end <= self.shared.slot);
-        if !within {
-            return false;
+        let copied = self
+            .place(nth, offset, bytes.len())
+            .and_then(|at| self.shared.memory.copy_out(at, bytes));
+        copied.is_some()
+    }
+
+    /// As [`Self::read`], `len` bytes to the end of what is written in a room.
+    #[inline]
+    pub(crate) fn read_to(&self, nth: u32, offset: usize, len: usize, room: &mut Room<'_>) -> bool {
+        let bytes = self
+            .place(nth, offset, len)
+            .and_then(|at| self.shared.memory.bytes(at, len));
+        bytes.is_some_and(|bytes| room.write_shared(bytes).is_ok())
+    }
+
+    /// Where `len` bytes at an offset of an element are in the memory. `None` where they are not within a slot.
+    #[inline]
+    fn place(&self, nth: u32, offset: usize, len: usize) -> Option<usize> {
+        let end = offset.checked_add(len)?;
+        if end > self.shared.slot {
+            return None;
         }
         let slot = self.shared.offset_of(self.next.wrapping_add(nth));
-        let at = slot.wrapping_add(offset);
-        self.shared.memory.copy_out(at, bytes).is_some()
+        Some(slot.wrapping_add(offset))
     }
 
     /// Posts an element of two parts on behalf of the process.

@@ -7,9 +7,11 @@ use crate::ah::Av;
 use crate::limits;
 use crate::ring::Consumer;
 use crate::wqe::{self, Inbox, Limits, Objects, SendWqe, Slots, UserSend};
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering};
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use kernel_ext::room::Room;
 use kernel_ext::sync::SpinLockIrq;
 use rdma::SendWrs;
 use roce::state::WcStatus;
@@ -161,7 +163,8 @@ impl SendQueue {
         true
     }
 
-    /// Copies user request `nth` in the ring, once, to slot `index`, and validates the copy. `None` if there is no such slot.
+    /// Copies user request `nth` in the ring, once, to slot `index`, and validates the copy. `None` if there is no such slot, or
+    /// no such element of the ring.
     fn read(
         slots: &mut Slots<SendWqe>,
         ring: &Consumer,
@@ -170,9 +173,12 @@ impl SendQueue {
         find_ah: impl FnOnce(u32, &[u8; limits::SEND_WQE]) -> Option<Arc<Av>>,
     ) -> Option<()> {
         let (slot, room) = slots.place_mut(index)?;
-        let mut fixed = [0; limits::SEND_WQE];
-        ring.read(nth, 0, &mut fixed);
-        let user = UserSend::parse(&fixed);
+        // It is large enough that clearing it first would be felt.
+        let mut fixed = [const { MaybeUninit::uninit() }; limits::SEND_WQE];
+        let mut fixed = Room::new(&mut fixed);
+        ring.read_to(nth, 0, limits::SEND_WQE, &mut fixed);
+        let fixed = fixed.bytes().first_chunk()?;
+        let user = UserSend::parse(fixed);
         let wr_id = user.wr_id();
         let data = match user.data_len(limits) {
             Ok(len) => room.get_mut(..len).ok_or(WcStatus::LocQpOpErr),
@@ -182,7 +188,7 @@ impl SendQueue {
         *slot = match data {
             Ok(data) => {
                 ring.read(nth, limits::SEND_WQE, data);
-                match user.build(limits, data, |number| find_ah(number, &fixed)) {
+                match user.build(limits, data, |number| find_ah(number, fixed)) {
                     Ok(wqe) => Some(wqe),
                     Err(status) => Some(SendWqe::invalid(wr_id, status)),
                 }

@@ -71,6 +71,7 @@ pub(super) struct Request {
 ///
 /// `LocQpOpErr` where the transport service does not support it (table of opcodes by service, IBTA volume 1, section
 /// 10.7.2.2).
+#[inline]
 pub(super) fn operation(service: Service, request: &Request) -> Result<SendOp, WcStatus> {
     match service {
         Service::Ud => datagram(request),
@@ -89,6 +90,7 @@ pub(super) fn operation(service: Service, request: &Request) -> Result<SendOp, W
 /// # Errors
 ///
 /// `LocQpOpErr` for a number of more than 24 bits.
+#[inline]
 pub(super) fn srqn(service: Service, request: &Request) -> Result<Srqn, WcStatus> {
     match service {
         Service::XrcIni => Srqn::checked(request.srq_num).ok_or(WcStatus::LocQpOpErr),
@@ -110,6 +112,8 @@ fn datagram(request: &Request) -> Result<SendOp, WcStatus> {
     Ok(SendOp::SendUd { imm, dest })
 }
 
+/// Inline: a request is read from its copy when it is known what it has.
+#[inline]
 fn connected(request: &Request) -> Result<SendOp, WcStatus> {
     let (va, rkey) = (request.remote_addr, request.rkey);
     Ok(match request.opcode {
@@ -175,6 +179,7 @@ fn connected(request: &Request) -> Result<SendOp, WcStatus> {
 }
 
 /// The local part of an operation.
+#[inline]
 pub(super) fn local_part(op: &SendOp, request: &Request) -> Local {
     match op {
         SendOp::Local {
