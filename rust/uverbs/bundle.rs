@@ -63,7 +63,7 @@ impl Request {
         let mut head = MaybeUninit::<ib_uverbs_ioctl_hdr>::zeroed();
         // SAFETY: The structure is valid for writes; any bytes are valid for its members, which are numbers.
         let head = unsafe {
-            if c::copy_from_user(head.as_mut_ptr().cast(), at.as_const_ptr(), HEAD) != 0 {
+            if c::_copy_from_user(head.as_mut_ptr().cast(), at.as_const_ptr(), HEAD) != 0 {
                 return Err(EFAULT);
             }
             head.assume_init()
@@ -411,7 +411,7 @@ impl<'a> Bundle<'a> {
                 .user_attrs
                 .wrapping_add(sent.nth.into());
             let to = &raw mut (*to).__bindgen_anon_1.data;
-            c::copy_to_user(to.cast(), (&raw const id).cast(), size_of::<i64>())
+            c::_copy_to_user(to.cast(), (&raw const id).cast(), size_of::<i64>())
         };
         if left != 0 {
             return Err(EFAULT);

@@ -223,6 +223,7 @@ impl<'a> Tail<'a> {
     /// # Errors
     ///
     /// `ENOSPC` if there are fewer.
+    #[inline]
     pub fn take(&mut self, len: usize) -> Result<Bytes<'a>> {
         let left = self.0.len.checked_sub(len).ok_or(ENOSPC)?;
         let bytes = Bytes::at(self.0.at, len);
@@ -235,6 +236,7 @@ impl<'a> Tail<'a> {
     /// # Errors
     ///
     /// As for [`Self::take`].
+    #[inline]
     pub fn take_records(&mut self, count: u32, size: usize) -> Result<Bytes<'a>> {
         let len = (count as usize).checked_mul(size).ok_or(ENOSPC)?;
         self.take(len)
@@ -245,10 +247,16 @@ impl<'a> Tail<'a> {
     /// # Errors
     ///
     /// `EOPNOTSUPP` if it is not, or cannot be read.
+    #[inline]
     pub fn finish(self) -> Result {
-        if self.0.len == 0 {
-            return Ok(());
+        match self.0.len {
+            0 => Ok(()),
+            _ => self.check_zero(),
         }
+    }
+
+    #[cold]
+    fn check_zero(self) -> Result {
         if self.0.len > usize::from(u16::MAX) {
             return Err(EOPNOTSUPP);
         }

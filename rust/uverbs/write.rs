@@ -32,6 +32,7 @@ impl Span {
 
     /// Splits it after `len` bytes, or at its end if it is shorter.
     #[must_use]
+    #[inline]
     pub fn split(self, len: usize) -> (Self, Self) {
         let len = len.min(self.len);
         let rest = Self {

@@ -225,7 +225,7 @@ impl<'a> DataAttr<'a> {
             let flags =
                 (*command.uattrs.add(index)).flags | bindings::UVERBS_ATTR_F_VALID_OUTPUT as u16;
             let to = &raw mut (*command.user_attrs.wrapping_add(index)).flags;
-            bindings::copy_to_user(to.cast(), (&raw const flags).cast(), size_of::<u16>())
+            bindings::_copy_to_user(to.cast(), (&raw const flags).cast(), size_of::<u16>())
         };
         if left != 0 {
             return Err(EFAULT);
