@@ -320,11 +320,14 @@ _both() {
 
 # net_up [MTU]: the two hosts with addresses, without RDMA.
 net_up() {
+	[ -n "${FERROBAND_HOST:-}" ] || { ip netns add A && ip netns add B; } || return
+	netdevs_up "$@"
+}
+
+# netdevs_up [MTU]: their network devices, and the addresses of these.
+netdevs_up() {
 	local mtu=${1:-4200} host
-	if [ -z "${FERROBAND_HOST:-}" ]; then
-		ip netns add A && ip netns add B || return
-		ip link add vethA netns A type veth peer name vethB netns B || return
-	fi
+	[ -n "${FERROBAND_HOST:-}" ] || ip link add vethA netns A type veth peer name vethB netns B || return
 	for host in A B; do
 		on $host ip link set lo up
 		on $host ip link set "$(netdev $host)" mtu "$mtu" up || return
