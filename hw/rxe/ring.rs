@@ -22,8 +22,8 @@ use core::ops::Range;
 use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
-use kernel_ext::room::Room;
 use kernel_ext::shared::SharedMem;
+use kernel_ext::shared_bytes::SharedBytes;
 use rdma::{MaySleep, Udata};
 
 #[cfg(CONFIG_KUNIT = "y")]
@@ -272,13 +272,11 @@ impl Consumer {
         copied.is_some()
     }
 
-    /// As [`Self::read`], `len` bytes to the end of what is written in a room.
+    /// As [`Self::read`]: the bytes, for the caller to copy once.
     #[inline]
-    pub(crate) fn read_to(&self, nth: u32, offset: usize, len: usize, room: &mut Room<'_>) -> bool {
-        let bytes = self
-            .place(nth, offset, len)
-            .and_then(|at| self.shared.memory.bytes(at, len));
-        bytes.is_some_and(|bytes| room.write_shared(bytes).is_ok())
+    pub(crate) fn bytes(&self, nth: u32, offset: usize, len: usize) -> Option<SharedBytes<'_>> {
+        let at = self.place(nth, offset, len)?;
+        self.shared.memory.bytes(at, len)
     }
 
     /// Where `len` bytes at an offset of an element are in the memory. `None` where they are not within a slot.

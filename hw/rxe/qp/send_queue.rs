@@ -176,7 +176,8 @@ impl SendQueue {
         // It is large enough that clearing it first would be felt.
         let mut fixed = [const { MaybeUninit::uninit() }; limits::SEND_WQE];
         let mut fixed = Room::new(&mut fixed);
-        ring.read_to(nth, 0, limits::SEND_WQE, &mut fixed);
+        let bytes = ring.bytes(nth, 0, limits::SEND_WQE)?;
+        fixed.write_shared(bytes).ok()?;
         let fixed = fixed.bytes().first_chunk()?;
         let user = UserSend::parse(fixed);
         let wr_id = user.wr_id();

@@ -60,9 +60,14 @@ pub mod sync {
     }
 }
 
+pub mod shared_bytes {
+    /// Bytes of shared memory, as they were when they were taken.
+    pub struct SharedBytes<'a>(pub Vec<u8>, pub core::marker::PhantomData<&'a ()>);
+}
+
 /// Memory that is shared with a process. loom sees each access that nothing orders.
 pub mod shared {
-    use crate::{mm::virt::VmaNew, prelude::Result, MaySleep};
+    use crate::{mm::virt::VmaNew, prelude::Result, shared_bytes::SharedBytes, MaySleep};
     use loom::{
         cell::UnsafeCell,
         sync::atomic::{AtomicU32, Ordering},
@@ -139,6 +144,12 @@ pub mod shared {
             // SAFETY: loom panics where somebody else has access.
             to.with_mut(|to| unsafe { (&mut *to)[at..at + from.len()].copy_from_slice(from) });
             Some(())
+        }
+
+        pub fn bytes(&self, offset: usize, len: usize) -> Option<SharedBytes<'_>> {
+            let mut bytes = vec![0; len];
+            self.copy_out(offset, &mut bytes)?;
+            Some(SharedBytes(bytes, core::marker::PhantomData))
         }
 
         pub fn copy_out(&self, offset: usize, to: &mut [u8]) -> Option<()> {
@@ -239,6 +250,7 @@ mod models {
                     assert!(ring.read(nth, 0, &mut element));
                     seen += 1;
                     assert_eq!(u32::from(element[0]), seen);
+                    assert_eq!(ring.bytes(nth, 0, 1).unwrap().0, element);
                 }
                 ring.advance(available);
                 seen
