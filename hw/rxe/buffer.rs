@@ -144,14 +144,14 @@ impl Buffer {
             return None;
         }
         let head = Head { index, part };
-        if !self.intact {
-            let mut congestion = [0];
-            let at = head.part.start.saturating_add(icrc::CONGESTION);
-            cursor.copy_array(at, &mut congestion).ok()?;
-            let [congestion] = congestion;
-            return self.is_intact(&head, congestion, prefixes).then_some(head);
+        if self.intact {
+            return Some(head);
         }
-        Some(head)
+        let mut congestion = [0];
+        let at = head.part.start.saturating_add(icrc::CONGESTION);
+        cursor.copy_array(at, &mut congestion).ok()?;
+        let [congestion] = congestion;
+        self.is_intact(&head, congestion, prefixes).then_some(head)
     }
 
     /// Adds the packets from an index on to the run of the packets before, as long as they are in the middle of its message; returns
@@ -164,23 +164,16 @@ impl Buffer {
         cursor: &mut Cursor<'_>,
         prefixes: &mut Prefixes,
     ) -> usize {
-        let mut part = self.part(index);
-        let len = part.len();
-        let mut index = index;
+        let len = self.part(index).len();
+        let mut indices = index..;
         let added = run.append_middles(len, |bth| {
-            if part.len() != len || !cursor.is(part.start, bth) {
+            let Some(index) = indices.next() else {
                 return false;
-            }
-            if !self.intact {
-                let part = part.clone();
-                let congestion = bth[icrc::CONGESTION];
-                if !self.is_intact(&Head { index, part }, congestion, prefixes) {
-                    return false;
-                }
-            }
-            index = index.wrapping_add(1);
-            part = part.end..part.end.saturating_add(len).min(self.skb.len());
-            true
+            };
+            let part = self.part(index);
+            let follows = part.len() == len && cursor.is(part.start, bth);
+            let head = Head { index, part };
+            follows && (self.intact || self.is_intact(&head, bth[icrc::CONGESTION], prefixes))
         });
         added as usize
     }

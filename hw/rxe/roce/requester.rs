@@ -552,16 +552,13 @@ impl Requester {
         if self.unasked.messages.saturating_add(1) >= MESSAGES_PER_ACK {
             return None;
         }
-        let wr = ops.wr(self.next.index.wrapping_add(1));
         let is_sent = |wr: &SendWr| {
             let is_plain = matches!(wr.op, SendOp::Send { .. } | SendOp::Write { .. });
             let is_sent = is_plain && !wr.fence && wr.check(&self.attr).is_ok();
-            is_sent && !self.is_limited(wr, self.next.messages.next())
+            let is_sent = is_sent && !self.is_limited(wr, self.next.messages.next());
+            is_sent && self.fault.is_none()
         };
-        match self.fault.is_none() && wr.as_ref().is_some_and(is_sent) {
-            true => wr,
-            false => None,
-        }
+        ops.wr(self.next.index.wrapping_add(1)).filter(is_sent)
     }
 
     /// The READ after the one at `next`, if it is posted and can be sent as soon as this one.
