@@ -47,7 +47,7 @@ _state() {
 		echo "load $(cut -d' ' -f1-3 /proc/loadavg), up for $(cut -d. -f1 /proc/uptime) s"
 		timeout 5 rdma resource show qp | head -n 6
 		for port in /sys/class/infiniband/*/ports/*; do
-			echo "${port#/sys/class/infiniband/}: $(grep -Hv '^0$' "$port"/hw_counters/* | sed 's|.*/||' | xargs)"
+			[ ! -e "$port" ] || echo "${port#/sys/class/infiniband/}: $(grep -Hv '^0$' "$port"/hw_counters/* | sed 's|.*/||' | xargs)"
 		done
 		dmesg | tail -n 5
 	} 2> /dev/null | cut -c 1-200 | diagnose

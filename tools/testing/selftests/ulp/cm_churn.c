@@ -31,7 +31,7 @@ struct slot {
 	struct rdma_cm_id *id;
 	struct ibv_mr *mr;
 	bool is_connected;
-	double since;
+	long since;
 };
 static struct slot slots[MOST];
 static uint64_t *counters;
@@ -40,7 +40,7 @@ static struct rdma_cm_id *listening;
 static struct sockaddr_in there;
 static char message[64];
 static bool asks;
-static double next_try;
+static long next_try;
 static volatile sig_atomic_t is_leaving;
 
 static void leave(int signal)
@@ -51,14 +51,6 @@ static void leave(int signal)
 static void count(int which)
 {
 	__atomic_add_fetch(&counters[which], 1, __ATOMIC_RELAXED);
-}
-
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec + time.tv_nsec / 1e9;
 }
 
 static struct slot *slot_of(const struct rdma_cm_id *id)
@@ -92,7 +84,7 @@ static bool keep(struct rdma_cm_id *id)
 	struct slot *slot = slot_of(NULL);
 
 	if (slot)
-		*slot = (struct slot){ .id = id, .since = now() };
+		*slot = (struct slot){ .id = id, .since = now_ms() };
 	return slot;
 }
 
@@ -129,13 +121,13 @@ static void begin(void)
 	if (keep(id) && !rdma_resolve_addr(id, NULL, (struct sockaddr *)&there, 2000))
 		return;
 	drop(id);
-	next_try = now() + PAUSE_MS / 1e3;
+	next_try = now_ms() + PAUSE_MS;
 }
 
 /* As many connections are under way as there shall be. */
 static void fill(void)
 {
-	for (int i = used(); i < WIDTH && now() >= next_try; i++)
+	for (int i = used(); i < WIDTH && now_ms() >= next_try; i++)
 		begin();
 }
 
@@ -171,7 +163,7 @@ static bool connected(struct rdma_cm_id *id)
 static bool failed(int which)
 {
 	count(which);
-	next_try = now() + PAUSE_MS / 1e3;
+	next_try = now_ms() + PAUSE_MS;
 	return false;
 }
 
@@ -219,7 +211,7 @@ static void handle_event(void)
 	rdma_ack_cm_event(event);
 	slot = slot_of(id);
 	if (slot)
-		slot->since = now();
+		slot->since = now_ms();
 	if (type == RDMA_CM_EVENT_TIMEWAIT_EXIT || goes_on(id, type))
 		return;
 	if (id == listening)
@@ -239,23 +231,23 @@ static void close_all(void)
 	for (int i = 0; i < MOST; i++) {
 		if (asks || !slots[i].id)
 			continue;
-		slots[i].since = now();
+		slots[i].since = now_ms();
 		if (!slots[i].is_connected || rdma_disconnect(slots[i].id))
 			drop(slots[i].id);
 	}
 }
 
 /* A server's connection waits for its other end, as long as that one likes. */
-static void none_hangs(double seconds, bool is_closing)
+static void none_hangs(long seconds, bool is_closing)
 {
-	double time = now();
+	long time = now_ms();
 
 	for (int i = 0; i < MOST; i++) {
-		double waits = time - slots[i].since;
+		long waits = (time - slots[i].since) / 1000;
 
 		if (!slots[i].id || (slots[i].is_connected && !asks && !is_closing) || waits < seconds)
 			continue;
-		printf("fail|%s hangs for %.0f s|id %p, %s, connected %d, leaving %d\n", asks ? "who asks" : "who serves", waits, slots[i].id,
+		printf("fail|%s hangs for %ld s|id %p, %s, connected %d, leaving %d\n", asks ? "who asks" : "who serves", waits, slots[i].id,
 		       slots[i].id->qp ? "QP" : "no QP", slots[i].is_connected, is_closing);
 		fflush(stdout);
 		_exit(2);
@@ -278,13 +270,13 @@ static void map_counters(const char *file)
 		die(file);
 }
 
-static int wait_for(uint64_t connections, double seconds)
+static int wait_for(uint64_t connections, long seconds)
 {
 	uint64_t wanted = counters[CONNECTED] + connections;
-	double end = now() + seconds;
+	long end = now_ms() + seconds * 1000;
 
 	while (__atomic_load_n(&counters[CONNECTED], __ATOMIC_RELAXED) < wanted) {
-		if (now() > end)
+		if (now_ms() > end)
 			die("no more connections");
 		usleep(50000);
 	}
@@ -299,7 +291,7 @@ int main(int argc, char **argv)
 		die("usage: serve|ask|wait ADDRESS|CONNECTIONS COUNTERS SECONDS");
 	map_counters(argv[3]);
 	if (!strcmp(argv[1], "wait"))
-		return wait_for(strtoull(argv[2], NULL, 10), atof(argv[4]));
+		return wait_for(strtoull(argv[2], NULL, 10), atol(argv[4]));
 	asks = !strcmp(argv[1], "ask");
 	there = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(PORT) };
 	inet_pton(AF_INET, argv[2], &there.sin_addr);
@@ -321,7 +313,7 @@ int main(int argc, char **argv)
 		if (asks && !is_leaving)
 			fill();
 		handle_event();
-		none_hangs(atof(argv[4]), is_closing);
+		none_hangs(atol(argv[4]), is_closing);
 	}
 	if (listening)
 		rdma_destroy_id(listening);

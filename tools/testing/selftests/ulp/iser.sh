@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The stock iSER initiator (ib_iser, by iscsiadm) and target (ib_isert under LIO) over one device: login; data that
-# comes back as it was written, blocks of 512 bytes to 1 MiB, several at once; a logout under load, and the data are there still.
+# The stock iSER initiator (ib_iser, by iscsiadm) and target (ib_isert under LIO) over one device: login; data that comes back
+# as it was written, blocks of 512 bytes to 1 MiB, several at once; a logout under load, and the data are there still.
 # rows: 7.019 7.020
 # timeout: 300
 . "$(dirname "$0")/lib.sh"
