@@ -123,9 +123,8 @@ impl<E> Queue<E> {
         let mut state = self.state.lock();
         state.members.insert(member.0);
         publish();
-        if let Some(event) = event {
-            state.events.push_back(event);
-        }
+        let Some(event) = event else { return };
+        state.events.push_back(event);
         drop(state);
         self.readers.notify_all();
     }

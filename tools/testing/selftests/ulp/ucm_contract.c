@@ -258,6 +258,46 @@ static void creations(int fd)
 		ucm_destroy(fd, ids[i], NULL);
 }
 
+/* How often a process has gone to sleep. */
+static long sleeps(pid_t pid)
+{
+	char name[64], text[64];
+	long count = -1;
+	FILE *status;
+
+	snprintf(name, sizeof(name), "/proc/%d/status", pid);
+	status = fopen(name, "r");
+	if (!status)
+		die(name);
+	while (fgets(text, sizeof(text), status))
+		sscanf(text, "voluntary_ctxt_switches: %ld", &count);
+	fclose(status);
+	return count;
+}
+
+/* Identifiers that come and go are no events: who waits for one sleeps on. */
+static void sleeper(int fd)
+{
+	struct pollfd poll_for = { .fd = fd, .events = POLLIN };
+	pid_t child = fork();
+	uint32_t id;
+	long before;
+
+	if (!child)
+		_exit(poll(&poll_for, 1, -1));
+	while (usleep(200000), before = sleeps(child), before < 1 || (usleep(200000), sleeps(child) != before))
+		;
+	for (int i = 0; i < 20; i++) {
+		ucm_create(fd, RDMA_PS_TCP, 1, &id);
+		usleep(1000);
+		ucm_destroy(fd, id, NULL);
+	}
+	usleep(100000);
+	printf("a reader has been woken: %ld\n", sleeps(child) - before);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
 static void bindings(int fd)
 {
 	struct rdma_ucm_bind_ip ip = { 0 };
@@ -735,6 +775,7 @@ int main(int argc, char **argv)
 	file();
 	all_states();
 	creations(fd);
+	sleeper(fd);
 	bindings(fd);
 	options(fd);
 	values(fd);
