@@ -22,6 +22,10 @@ QEMU = [str(REPO / "tools/in-root"), "qemu-system-x86_64"]
 # and all time limits, are then as much shorter. Without a PIT it measures by the HPET.
 MACHINE = "q35" if KERNEL == "stock" else "q35,pit=off"
 
+# For tests: who made and freed a small object that is freed twice, or written to after that. Debian's kernel shares these caches among
+# all code, so what a fault of one module does is seen in another one.
+SLAB_DEBUG = " slab_debug=FPU,kmalloc-32,kmalloc-64,kmalloc-96,kmalloc-128"
+
 # Emulated, copying by "rep movs" and clearing by "rep stos" take an instruction a byte.
 CPU = "max,-erms,-fsrm,-fsrs,-fzrm"
 COUNTING = ["-accel", "tcg,thread=single,tb-size=512", "-cpu", CPU, "-icount", "shift=0,sleep=off"]
@@ -64,9 +68,9 @@ class Qemu(Guest):
 
     def __init__(self, initramfs: pathlib.Path, logs: pathlib.Path, *, name: str = "guest", cpus: int = 2,
                  memory: str = "2G", host: str = "", networks: list[str] | None = None,
-                 interactive: bool = False, count: bool = False, root: pathlib.Path | None = None):
+                 interactive: bool = False, count: bool = False, root: pathlib.Path | None = None, watched: bool = False):
         """Starts QEMU. `host` is A or B of a pair, `networks` are paths of sockets, where A waits for B, `root` is the file
-        system if it is not the usual one.
+        system if it is not the usual one; `watched`: the kernel looks at small objects.
 
         With `count` the guest has one CPU, and a nanosecond of its time is an instruction: durations then do not depend
         on what else this machine does.
@@ -80,6 +84,8 @@ class Qemu(Guest):
         append += " log_buf_len=8M"
         # The tests in our modules run when kunit.sh says so, not whenever one is loaded.
         append += " kunit.autorun=0"
+        # The debug kernel looks at all objects.
+        append += SLAB_DEBUG if watched and KERNEL != "debug" else ""
         append += f" ferroband.host={host}" if host else ""
         append += " quiet ferroband.shell=ttyS0" if interactive else ""
         serial = ["-serial", "mon:stdio"] if interactive else ["-serial", f"file:{self.console}"]

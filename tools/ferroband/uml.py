@@ -35,8 +35,9 @@ class Uml(Guest):
 
     def __init__(self, initramfs: pathlib.Path, logs: pathlib.Path, *, name: str = "guest", cpus: int = 2,
                  memory: str = "", host: str = "", networks: list[str] | None = None,
-                 interactive: bool = False, count: bool = False, root: pathlib.Path | None = None):
-        """Starts it; `memory` is at most MEMORY, which it is by default; `root` is the file system if it is not the usual one."""
+                 interactive: bool = False, count: bool = False, root: pathlib.Path | None = None, watched: bool = False):
+        """Starts it; `memory` is at most MEMORY, which it is by default; `root` is the file system if it is not the usual one.
+        KASAN looks at all objects, `watched` or not."""
         if host or networks or count:
             raise GuestError("User Mode Linux runs alone and counts no instructions: take another kernel for that")
         super().__init__(logs, name, scratch=SCRATCH if os.access(SCRATCH, os.W_OK) else None)
