@@ -5,6 +5,7 @@
 # rows: 4.118 4.122 8.060 8.062
 # mixes: long
 # timeout: 240
+# long: 3600 CHANGES=100000
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 # How often the memory is changed at least: seconds are enough for some thousands.
