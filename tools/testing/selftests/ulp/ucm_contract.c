@@ -284,7 +284,7 @@ static void sleeper(int fd)
 	long before;
 
 	if (!child)
-		_exit(poll(&poll_for, 1, -1));
+		_exit(poll(&poll_for, 1, 30000));
 	while (usleep(200000), before = sleeps(child), before < 1 || (usleep(200000), sleeps(child) != before))
 		;
 	for (int i = 0; i < 20; i++) {
