@@ -19,7 +19,7 @@ file=/dev/infiniband/$(on A bash -c 'cd /sys/class/infiniband_verbs && grep -lx 
 fuzz() { on_exec A setpriv --reuid=65534 --clear-groups "$here/hostile_verbs" "$file" "$here/hostile_verbs-tables.txt" "$@"; }
 
 if our_driver; then driver=ours; else driver=stock; fi
-expected="$here/hostile_verbs-expected-$driver.txt"
+expected=$(of_this_kernel "$here/hostile_verbs-expected-$driver.txt")
 # Where our ib_uverbs refuses what stock lets pass (Documentation/differences.md), its sections stand in place of stock's.
 if is_ours ib_uverbs; then
 	merged=$(mktemp)
