@@ -154,12 +154,6 @@ as_recorded() {
 	done < <(sed -n 's/^== //p' "$expected" "$got" | sort -u)
 	check "the program ends well" eval '! grep -A 20 "^Traceback" "$got" && ! grep "^exit status" "$got"'
 }
-of_this_kernel() {
-	local file version
-	version=$(uname -r | cut -d . -f 1-2)
-	file=${1%.txt}-$version.txt
-	[ -e "$file" ] && echo "$file" || echo "$1"
-}
 # What is recorded is stock's, but for a module that is named.
 _record() {
 	[ "$(ours)" = "${RECORD/#yes/none}" ] || { echo "nothing is recorded: ours are $(ours)" >&2; trap - EXIT; exit 1; }
@@ -170,11 +164,13 @@ _record() {
 _section() { awk -v wanted="== $1" '/^== / { on = $0 == wanted } on' "$2"; }
 
 # recorded NAME: the file that has what was recorded with this rdma-core, where it prints or does something else than the usual one.
-recorded() {
-	local file version
-	version=$(dpkg-query -W -f '${Version}' rdma-core)
-	file=$(dirname "$0")/$1-expected
-	[ -e "$file-${version%%.*}.txt" ] && echo "$file-${version%%.*}.txt" || echo "$file.txt"
+recorded() { _variant "$(dirname "$0")/$1-expected.txt" "$(dpkg-query -W -f '${Version}' rdma-core | cut -d . -f 1)"; }
+# of_this_kernel FILE: the same for the kernel.
+of_this_kernel() { _variant "$1" "$(uname -r | cut -d . -f 1-2)"; }
+# _variant FILE.txt VERSION: FILE-VERSION.txt if it is there.
+_variant() {
+	local file=${1%.txt}-$2.txt
+	[ -e "$file" ] && echo "$file" || echo "$1"
 }
 
 # finish: the plan and the totals; ends the program.

@@ -285,8 +285,10 @@ static void sleeper(int fd)
 
 	if (!child)
 		_exit(poll(&poll_for, 1, 30000));
-	while (usleep(200000), before = sleeps(child), before < 1 || (usleep(200000), sleeps(child) != before))
-		;
+	do {
+		before = sleeps(child);
+		usleep(200000);
+	} while (before < 1 || sleeps(child) != before);
 	for (int i = 0; i < 20; i++) {
 		ucm_create(fd, RDMA_PS_TCP, 1, &id);
 		usleep(1000);
