@@ -23,6 +23,7 @@ use kernel::{
 };
 use kernel_ext::{
     bindings,
+    compat::limit::limit,
     entry::{Const, ErrPtr},
     export::export,
 };
@@ -294,9 +295,7 @@ fn rdma_restrack_count(
     kind: bindings::rdma_restrack_type,
     show_details: bool,
 ) -> bindings::rdma_restrack_count_t {
-    count(dev, kind, show_details)
-        .try_into()
-        .unwrap_or(bindings::rdma_restrack_count_t::MAX)
+    limit(count(dev, kind, show_details))
 }
 
 /// Returns a reference to the object of a kind with an ID, or `ENOENT`.

@@ -16,7 +16,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use kernel::{ffi::c_int, prelude::*};
-use kernel_ext::{bindings as c, export::export};
+use kernel_ext::{bindings as c, compat::limit::Limit, export::export};
 use rdma::{
     core::{cq::RemovedCq, object::Owned, qp::Caller, Cq, Device},
     MaySleep,
@@ -32,7 +32,7 @@ const OWNER: Caller = Caller::kernel(c"ib_core");
 
 /// Creates a queue for each completion vector, with at least `cqe` entries each.
 fn grow(device: &Device, cqe: u32, poll_ctx: u32, sleep: &MaySleep) -> Result {
-    let most = u32::try_from(device.attrs().max_cqe).unwrap_or(0);
+    let most = device.attrs().max_cqe.most();
     let mut made = KVec::new();
     for comp_vector in 0..device.usable_vectors() {
         let polled = Polled {
@@ -110,7 +110,7 @@ pub(crate) fn get(
     if poll_ctx > c::IB_POLL_LAST_POOL_TYPE {
         return Err(EINVAL);
     }
-    let most = u32::try_from(device.attrs().max_cqe).unwrap_or(0);
+    let most = device.attrs().max_cqe.most();
     if cqe > most {
         return Err(EINVAL);
     }

@@ -9,7 +9,7 @@
 //! C header: `include/rdma/ib_verbs.h` (`struct ib_qp`).
 
 use kernel::{ffi::c_int, prelude::*};
-use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
+use kernel_ext::{bindings as c, compat::limit::Limit, error::EOPNOTSUPP, export::export};
 use rdma::{
     core::{
         object::{Fresh, Owned, OwnedOrErr, UdataView},
@@ -146,7 +146,7 @@ fn create_kernel(
             return Err(error);
         }
     }
-    let max_sge_rd = u32::try_from(device.attrs().max_sge_rd).unwrap_or(0);
+    let max_sge_rd = device.attrs().max_sge_rd.most();
     let sges = init.max_send_sge();
     qp.set_limits(sges, sges.min(max_sge_rd), init.wants_integrity());
     Ok(qp)

@@ -10,7 +10,9 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use kernel::{ffi::c_int, prelude::*};
-use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export, param::bool_param};
+use kernel_ext::{
+    bindings as c, compat::limit::Limit, error::EOPNOTSUPP, export::export, param::bool_param,
+};
 use rdma::{
     core::{
         mr::{DmaList, DmaSpan, SgOffset},
@@ -73,7 +75,7 @@ fn requests_per_context(device: &Device, port: u32, integrity: bool) -> u32 {
 pub(crate) fn make_room(device: &Device, init: &mut QpInitMut<'_>) {
     let each = requests_per_context(device, init.port_num(), init.wants_integrity());
     let wanted = each.saturating_mul(init.max_rdma_ctxs());
-    let most = u32::try_from(device.attrs().max_qp_wr).unwrap_or(0);
+    let most = device.attrs().max_qp_wr.most();
     let max_send_wr = init.max_send_wr().saturating_add(wanted).min(most);
     init.set_max_send_wr(max_send_wr);
 }
@@ -121,7 +123,7 @@ fn rdma_rw_mr_factor(device: &Device, port_num: u32, maxpages: u32) -> u32 {
     let pages = if may_use_regions(device, port_num) {
         region_pages(device, false)
     } else {
-        u32::try_from(device.attrs().max_sge_rd).unwrap_or(0)
+        device.attrs().max_sge_rd.most()
     };
     ceil(maxpages, pages.max(1))
 }

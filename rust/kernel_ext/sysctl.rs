@@ -76,7 +76,7 @@ impl Registration {
             bindings::register_net_sysctl_sz(
                 NetNamespace::init().as_raw(),
                 path.as_char_ptr(),
-                &mut *table,
+                &raw mut *table,
                 1,
             )
         };

@@ -11,6 +11,9 @@ pub trait Limit {
 
     /// The limit; a negative one is 0.
     fn most(self) -> u32;
+
+    /// The limit as the user ABI has it, where all are unsigned.
+    fn bits(self) -> u32;
 }
 
 impl Limit for i32 {
@@ -21,6 +24,10 @@ impl Limit for i32 {
     fn most(self) -> u32 {
         self.try_into().unwrap_or(0)
     }
+
+    fn bits(self) -> u32 {
+        self as u32
+    }
 }
 
 impl Limit for u32 {
@@ -29,6 +36,10 @@ impl Limit for u32 {
     }
 
     fn most(self) -> u32 {
+        self
+    }
+
+    fn bits(self) -> u32 {
         self
     }
 }

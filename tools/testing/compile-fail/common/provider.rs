@@ -3,7 +3,11 @@
 // A provider that does as little as one may, and the methods that a test adds.
 
 use kernel::{prelude::*, sync::Arc};
-use kernel_ext::{context::MaySleep, sync::rcu};
+use kernel_ext::{
+    context::MaySleep,
+    module::{process_module, ProcessModule},
+    sync::rcu,
+};
 use rdma::{
     abi::{
         ah::AhFields,
@@ -19,6 +23,24 @@ use rdma::{
     },
     Device, PdBase, Provider, ProviderData, QpHandle, RecvWrs, SendWrs, Udata, WcSink,
 };
+
+process_module! {
+    type: Example,
+    name: "provider",
+    authors: ["Ferroband"],
+    description: "An example",
+    license: "GPL",
+}
+
+struct Example;
+
+impl ProcessModule for Example {
+    fn init(_module: &'static ThisModule, _sleep: &MaySleep) -> Result<Self> {
+        Ok(Self)
+    }
+
+    fn exit(self, _sleep: &MaySleep) {}
+}
 
 /// A device without objects.
 pub struct Minimal;
@@ -45,9 +67,7 @@ macro_rules! provider {
             const ABI_VERSION: u32 = 0;
 
             fn module() -> &'static ThisModule {
-                // SAFETY: Never called.
-                const MODULE: ThisModule = unsafe { ThisModule::from_ptr(core::ptr::null_mut()) };
-                &MODULE
+                &THIS_MODULE
             }
             fn query_device(_: &Device<Self>, _: &mut DeviceAttr, _: &MaySleep) -> Result {
                 Ok(())

@@ -5,6 +5,7 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use kernel::{prelude::*, sync::Arc};
+use kernel_ext::compat::limit::Limit;
 use rdma::{
     client::{
         cq::{CqRef, OnCompletions, PollContext},
@@ -156,7 +157,7 @@ fn impossible(device: &Device<'_>, sleep: &MaySleep) -> Result {
         Cq::new(device, 0, 0, context, sleep).is_err(),
         "an empty queue"
     );
-    let most = u32::try_from(device.attrs().max_cqe).unwrap_or(u32::MAX);
+    let most = device.attrs().max_cqe.most();
     let more = most.saturating_add(1);
     ensure!(
         Cq::new(device, more, 0, context, sleep).is_err(),
