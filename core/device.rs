@@ -278,13 +278,13 @@ fn in_model<R>(device: &Device, f: impl FnOnce(&mut ModelEntry) -> R) -> Option<
 ///
 /// # Errors
 ///
-/// `EEXIST` where the name is in use, and errors of the driver core.
+/// `EEXIST` where the name is in use in its namespace, and errors of the driver core.
 pub(crate) fn rename(device: &Registered, name: &CStr, sleep: &MaySleep) -> Result {
     let names = Names::lock(sleep);
     if *device.name() == *name {
         return Ok(());
     }
-    if names.is_taken(name) {
+    if names.is_taken(name, device, device.with_namespace(NetNamespace::cookie)) {
         return Err(EEXIST);
     }
     in_model(device, |entry| entry.rename(name, sleep)).ok_or(ENODEV)??;

@@ -35,7 +35,10 @@ use kernel::{
     str::{BStr, CString},
     sync::{aref::ARef, GlobalGuard},
 };
-use kernel_ext::{net::device::NetDevice, static_lock::static_lock};
+use kernel_ext::{
+    net::{device::NetDevice, ns::NetNamespace},
+    static_lock::static_lock,
+};
 use rdma::{
     core::{
         class::{Class, Registering},
@@ -268,7 +271,7 @@ pub(crate) fn remove(device: &DeviceMemory) {
     drop(removed);
 }
 
-/// The lock of device names.
+/// The lock of device names, which are unique among the devices that a namespace has access to.
 pub(crate) struct Names(#[expect(dead_code, reason = "it is a lock")] GlobalGuard<NAMES>);
 
 impl Names {
@@ -277,9 +280,34 @@ impl Names {
         Self(NAMES.lock())
     }
 
-    /// Whether a device has this name.
-    pub(crate) fn is_taken(&self, name: &CStr) -> bool {
-        devices(DeviceFilter::All).any(|device| *device.name() == *name)
+    /// Whether another device than `device` that the namespace with this cookie has access to has this name.
+    pub(crate) fn is_taken(&self, name: &CStr, device: &DeviceMemory, net: u64) -> bool {
+        let accessible = |other: &DeviceMemory| {
+            netns::is_shared() || other.with_namespace(NetNamespace::cookie) == net
+        };
+        devices(DeviceFilter::All).any(|other| {
+            *other.name() == *name && !core::ptr::eq(&*other, device) && accessible(&other)
+        })
+    }
+
+    /// The name that a device gets in the namespace with this cookie: its own, or `ibdev` with its index or with another number, where another
+    /// device there has that name.
+    ///
+    /// # Errors
+    ///
+    /// `ENFILE`, `ENOMEM`.
+    pub(crate) fn free_in(&self, net: u64, device: &DeviceMemory) -> Result<CString> {
+        let own = device.name();
+        if !self.is_taken(&own, device, net) {
+            return Ok(CString::try_from(&*own)?);
+        }
+        for number in Iterator::chain(core::iter::once(device.index()), 0..=MAX_INDEX) {
+            let name = CString::try_from_fmt(fmt!("ibdev{number}"))?;
+            if !self.is_taken(&name, device, net) {
+                return Ok(name);
+            }
+        }
+        Err(ENFILE)
     }
 
     /// Assigns a new device its index and its name, in which `%d` stands for the smallest unused number.
@@ -309,7 +337,7 @@ impl Names {
 
     fn assign_plain(&self, device: &mut Registering<'_>, name: &[u8], sleep: &MaySleep) -> Result {
         let name = CString::try_from_fmt(fmt!("{}", BStr::from_bytes(name)))?;
-        if self.is_taken(&name) {
+        if self.is_taken(&name, device, device.with_namespace(NetNamespace::cookie)) {
             return Err(ENFILE);
         }
         self.give(device, &name, sleep)?;
@@ -324,9 +352,10 @@ impl Names {
         sleep: &MaySleep,
     ) -> Result {
         let (before, after) = (BStr::from_bytes(before), BStr::from_bytes(after));
+        let net = device.with_namespace(NetNamespace::cookie);
         for number in 0..=MAX_INDEX {
             let name = CString::try_from_fmt(fmt!("{before}{number}{after}"))?;
-            if !self.is_taken(&name) {
+            if !self.is_taken(&name, device, net) {
                 self.give(device, &name, sleep)?;
                 return insert(device);
             }

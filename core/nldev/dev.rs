@@ -260,14 +260,15 @@ fn get_chardev(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
 fn set(query: &Query<'_>) -> Result {
     let device = query.device()?;
     let attrs = &query.attrs;
-    if let Some(name) = attrs.text::<NAME_SIZE>(c::RDMA_NLDEV_ATTR_DEV_NAME) {
-        if name.to_bytes().is_empty() {
-            return Err(EINVAL);
-        }
-        return device::rename(&device, &name, query.sleep);
+    let name = attrs.text::<NAME_SIZE>(c::RDMA_NLDEV_ATTR_DEV_NAME);
+    if name.as_ref().is_some_and(|name| name.to_bytes().is_empty()) {
+        return Err(EINVAL);
     }
     if let Some(fd) = attrs.u32(c::RDMA_NLDEV_NET_NS_FD) {
-        return move_to(query, device, fd);
+        return move_to(query, device, fd, name.as_deref());
+    }
+    if let Some(name) = name {
+        return device::rename(&device, &name, query.sleep);
     }
     match attrs.u8(c::RDMA_NLDEV_ATTR_DEV_DIM) {
         Some(on @ 0..=1) => device.set_dim(on != 0),
@@ -277,13 +278,13 @@ fn set(query: &Query<'_>) -> Result {
     Ok(())
 }
 
-/// Moves a device to the network namespace of the sender's file descriptor.
-fn move_to(query: &Query<'_>, device: Registered, fd: u32) -> Result {
+/// Moves a device to the network namespace of the sender's file descriptor, where it may get a new name.
+fn move_to(query: &Query<'_>, device: Registered, fd: u32, name: Option<&CStr>) -> Result {
     let to = NetRef::of_fd(fd)?;
     if !query.request.may_admin_net(&to) {
         return Err(EPERM);
     }
-    namespace::move_to(device, query.net, &to, query.sleep)
+    namespace::move_to(device, query.net, (&to, name), query.sleep)
 }
 
 fn new_link(query: &Query<'_>) -> Result {

@@ -455,21 +455,27 @@ impl ModelEntry {
         to_result(unsafe { bindings::device_rename(dev, name.as_char_ptr()) })
     }
 
-    /// Moves the device to another namespace. If its entry cannot be moved there, the device returns to `back`; with `None` it
-    /// belongs to the other namespace all the same, and may be missing in sysfs.
+    /// Moves the device to another namespace, where it has this name. If its entry cannot be moved there, the device returns to `back`;
+    /// with `None` it belongs to the other namespace all the same, and may be missing in sysfs.
     ///
     /// # Errors
     ///
     /// Those of the driver model.
-    pub fn move_to(&mut self, net: &NetRef, back: Option<&NetRef>, sleep: &MaySleep) -> Result {
+    pub fn move_to(
+        &mut self,
+        (net, name): (&NetRef, &CStr),
+        back: Option<&NetRef>,
+        sleep: &MaySleep,
+    ) -> Result {
         self.set_net(net, sleep);
         // The driver model reads the namespace of a device again when the device is renamed.
-        let name = self.device().name();
-        self.rename(&name, sleep).inspect_err(|_| {
-            if let Some(back) = back {
-                self.set_net(back, sleep);
-            }
-        })
+        let renamed = self.rename(name, sleep);
+        match (&renamed, back) {
+            (Ok(()), _) => self.device().set_name_field(name),
+            (Err(_), Some(back)) => self.set_net(back, sleep),
+            (Err(_), None) => {}
+        }
+        renamed
     }
 
     /// Puts the device into another namespace, and waits for the RCU readers that have read the former one.

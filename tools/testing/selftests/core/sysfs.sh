@@ -77,6 +77,19 @@ moved() {
 	retry 10 test -e $class/rxe9 && retry 10 rdma system set netns shared && return $status
 }
 
+# In exclusive mode a name is unique in its namespace alone, as of kernel 7.3. A device whose namespace goes gets another name where
+# its own is in use; one request may move a device and rename it.
+named_alike() {
+	retry 10 rdma system set netns exclusive || return
+	ip netns add S && ip link add dummyS type dummy && rdma link add rxe8 type rxe netdev dummyS && rdma dev set rxe8 netns S &&
+		ip netns exec S rdma dev set rxe8 name rxe9 && ip netns exec S test -e $class/rxe9 && [ -e $class/rxe9 ] &&
+		! ip netns exec S rdma dev set rxe9 netns 1
+	local status=$?
+	ip netns del S
+	retry 10 eval 'ls $class | grep -q ^ibdev' && ip link del dummyS && retry 10 eval '! ls $class | grep -q ^ibdev' &&
+		retry 10 rdma system set netns shared && return $status
+}
+
 modules_load
 device_up || exit
 # Folders of power management are there where the kernel has any.
@@ -85,6 +98,7 @@ if [ -e /sys/class/net/lo/power ]; then cat; else grep -v '/power/$'; fi < "$her
 as_recorded "$expected" all
 if our_driver && device_up; then
 	check "our device moves to another namespace, and back" moved
+	! is_ours ib_core || check "two devices of one name in two namespaces" named_alike
 	rdma link del rxe9
 	ip link del vethS
 fi
