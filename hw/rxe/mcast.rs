@@ -36,7 +36,23 @@ pub(crate) trait Member {
     fn enqueue(this: ArcBorrow<'_, Self>, packet: Waiting, next: Option<&mut Next>);
 }
 
-type Members<Q> = KVec<Arc<Q>>;
+/// A QP in a group, which it leaves when it was detached as often as attached: a program attaches it once for each MLID, of which
+/// RoCE knows nothing, and `ib_core` counts the calls.
+struct Membership<Q> {
+    qp: Arc<Q>,
+    calls: u32,
+}
+
+impl<Q> Clone for Membership<Q> {
+    fn clone(&self) -> Self {
+        Self {
+            qp: self.qp.clone(),
+            calls: self.calls,
+        }
+    }
+}
+
+type Members<Q> = KVec<Membership<Q>>;
 
 struct Table<Q> {
     groups: RBTree<Gid, Members<Q>>,
@@ -56,7 +72,9 @@ pub(crate) struct Groups<Q> {
 
 /// The position of `qp` in the members of a group.
 fn position<Q>(members: &Members<Q>, qp: &Arc<Q>) -> Option<usize> {
-    members.iter().position(|member| Arc::ptr_eq(member, qp))
+    members
+        .iter()
+        .position(|member| Arc::ptr_eq(&member.qp, qp))
 }
 
 /// The Ethernet address of a group (RFC 1112, section 6.4; RFC 2464, section 7).
@@ -82,33 +100,34 @@ impl<Q: Member> Groups<Q> {
         })
     }
 
-    /// Attaches a QP to a group on `ndev`: `attach_mcast`. Attaching it again has no effect.
+    /// Attaches a QP to a group on `ndev`: `attach_mcast`. Attached again, it gets each packet once.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if memory is short, and beyond the device's limits; errors of the net device.
     pub(crate) fn attach(&self, gid: Gid, qp: &Arc<Q>, ndev: &NetDevice, ctx: &MaySleep) -> Result {
         let change = self.change.lock();
-        let table = self.table.lock();
+        let mut table = self.table.lock();
         let present = table.groups.get(&gid).map_or(0, KVec::len);
-        let attached = table
-            .groups
-            .get(&gid)
-            .and_then(|members| position(members, qp));
+        if let Some(membership) = table.membership(gid, qp) {
+            membership.calls = membership.calls.saturating_add(1);
+            return Ok(());
+        }
         let room = table.attachments < limits::MAX_TOTAL_MCAST_ATTACH
             && present < limits::MAX_MCAST_ATTACH as usize
             && (present != 0 || table.group_count < limits::MAX_MCAST_GROUPS);
         drop(table);
-        if attached.is_some() {
-            return Ok(());
-        }
         if !room {
             return Err(ENOMEM);
         }
         // `change` is held, so the group does not change meanwhile.
         let mut members = Members::with_capacity(present.saturating_add(1), GFP_KERNEL)?;
+        let new = Membership {
+            qp: qp.clone(),
+            calls: 1,
+        };
         let replaced = if present == 0 {
-            members.push(qp.clone(), GFP_KERNEL)?;
+            members.push(new, GFP_KERNEL)?;
             let node = RBTreeNode::new(gid, members, GFP_KERNEL)?;
             ndev.add_multicast(&mac_of(gid), ctx)?;
             let mut table = self.table.lock();
@@ -123,7 +142,7 @@ impl<Q: Member> Groups<Q> {
             for member in old.iter() {
                 members.push(member.clone(), GFP_ATOMIC)?;
             }
-            members.push(qp.clone(), GFP_ATOMIC)?;
+            members.push(new, GFP_ATOMIC)?;
             let old = core::mem::replace(old, members);
             table.attached(qp);
             Some(old)
@@ -133,7 +152,8 @@ impl<Q: Member> Groups<Q> {
         Ok(())
     }
 
-    /// Detaches a QP from a group: `detach_mcast`. `ndev` is the net device, if it still exists.
+    /// Detaches a QP from a group: `detach_mcast`; it stays there if it was attached more often. `ndev` is the net device, if it
+    /// still exists.
     ///
     /// # Errors
     ///
@@ -147,6 +167,11 @@ impl<Q: Member> Groups<Q> {
     ) -> Result {
         let change = self.change.lock();
         let mut table = self.table.lock();
+        let membership = table.membership(gid, qp).ok_or(EINVAL)?;
+        membership.calls = membership.calls.saturating_sub(1);
+        if membership.calls != 0 {
+            return Ok(());
+        }
         let members = table.groups.get_mut(&gid).ok_or(EINVAL)?;
         let at = position(members, qp).ok_or(EINVAL)?;
         let member = members.remove(at);
@@ -174,13 +199,20 @@ impl<Q: Member> Groups<Q> {
         let table = self.table.lock();
         for member in table.groups.get(&gid).into_iter().flatten() {
             if let Some(packet) = copy() {
-                Q::enqueue(member.as_arc_borrow(), packet, None);
+                Q::enqueue(member.qp.as_arc_borrow(), packet, None);
             }
         }
     }
 }
 
 impl<Q: Member> Table<Q> {
+    /// The membership of a QP in a group.
+    fn membership(&mut self, gid: Gid, qp: &Arc<Q>) -> Option<&mut Membership<Q>> {
+        let members = self.groups.get_mut(&gid)?;
+        let at = position(members, qp)?;
+        members.get_mut(at)
+    }
+
     fn attached(&mut self, qp: &Q) {
         self.attachments = self.attachments.saturating_add(1);
         qp.count_attached();

@@ -28,8 +28,9 @@ hosts_up || exit
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
 for host in A B; do on $host ip route add 224.0.0.0/4 dev "$(netdev $host)"; done
 here=$(dirname "$0")
-told "IPv4: the end" on A timeout 50 "$here/verbs_mcast" rxe0 "$(gid_index A 4)" 239.5.134.7 01005e058607 "$(netdev A)"
-told "IPv6: the end" on A timeout 50 "$here/verbs_mcast" rxe0 "$(gid_index A 6)" ff15::5:6:7 333300060007 "$(netdev A)"
+! our_driver || mlids=two
+told "IPv4: the end" on A timeout 50 "$here/verbs_mcast" rxe0 "$(gid_index A 4)" 239.5.134.7 01005e058607 "$(netdev A)" ${mlids-}
+told "IPv6: the end" on A timeout 50 "$here/verbs_mcast" rxe0 "$(gid_index A 6)" ff15::5:6:7 333300060007 "$(netdev A)" ${mlids-}
 check_equal "a program that ends leaves no address behind" 0 "$(users 01005e058607)"
 check "mckey between hosts" mckey_pair 239.1.2.3
 check "nothing is left" retry 5 no_objects

@@ -2,9 +2,10 @@
 /*
  * Multicast among UD QPs of one device, in a group that this program joins at the IP layer too.
  *
- *   verbs_mcast DEVICE GID_INDEX GROUP MAC NETDEV
+ *   verbs_mcast DEVICE GID_INDEX GROUP MAC NETDEV [MLIDS]
  *
- * GROUP is an IP address of the kind that the GID is, MAC is what it is mapped to, in the form of /proc/net/dev_mcast.
+ * GROUP is an IP address of the kind that the GID is, MAC is what it is mapped to, in the form of /proc/net/dev_mcast. With MLIDS a
+ * member is attached by two MLIDs, which the stock driver does not survive: it detaches by the GID alone.
  */
 #include "verbs.h"
 #include <arpa/inet.h>
@@ -199,6 +200,13 @@ int main(int argc, char **argv)
 	ibv_detach_mcast(ends[0].qp, &group, 0);
 	ibv_attach_mcast(ends[3].qp, &group, 0);
 	expect("a new member", "0001", QKEY);
+	if (argc > 6) {
+		verdict("attached by another MLID", !ibv_attach_mcast(ends[3].qp, &group, 1), false, strerror(errno));
+		expect("one copy for it", "0001", QKEY);
+		verdict("detached by one of them", !ibv_detach_mcast(ends[3].qp, &group, 0), false, strerror(errno));
+		expect("it is a member", "0001", QKEY);
+		verdict("attached by both", !ibv_attach_mcast(ends[3].qp, &group, 0), false, strerror(errno));
+	}
 	/* Ends with a member attached: the kernel detaches it. */
 	return all_done();
 }
