@@ -32,7 +32,7 @@ use crate::{
 #[pin_data]
 pub struct Resolution {
     #[pin]
-    turn: Mutex<bool>,
+    turn: Mutex<()>,
     is_pending: AtomicBool,
 }
 
@@ -53,7 +53,7 @@ impl Resolution {
     /// An initialiser.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            turn <- new_mutex!(false, "Resolution::turn"),
+            turn <- new_mutex!((), "Resolution::turn"),
             is_pending: AtomicBool::new(false),
         })
     }
@@ -81,10 +81,10 @@ pub fn begin<T: Resolves>(
     sleep: &MaySleep,
 ) -> Result {
     let resolution = this.resolution();
-    let mut was_used = resolution.turn.lock();
-    if core::mem::replace(&mut *was_used, true) {
-        cancel_locked(this, sleep);
-    }
+    let _turn = resolution.turn.lock();
+    // The core finds a request by the address of the structure, and a request that is done, of this identifier or of one that had
+    // its memory before, may still be in its list: cancelling would then find that instead of the new one.
+    cancel_locked(this, sleep);
     let raw = destination.to_raw();
     let context = Arc::into_raw(this.clone());
     resolution.is_pending.store(true, Ordering::Release);
