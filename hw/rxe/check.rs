@@ -9,6 +9,7 @@ use crate::counters::{Counter, Counters};
 use crate::device::Rxe;
 use crate::icrc::{is_intact, Prefixes};
 use crate::packet::Incoming;
+use crate::path::AddressPair;
 use crate::pkeys::Partition;
 use crate::port_id::{Ingress, PortId};
 use core::net::IpAddr;
@@ -131,13 +132,26 @@ fn has_address_for<Q: Send + Sync>(
     incoming: &Incoming,
     group: bool,
 ) -> bool {
-    let port = incoming.port();
-    if service != Service::Ud {
-        return group || !is_for_many(incoming.destination());
+    match (service, group) {
+        (Service::Ud, true) => partition.port() == incoming.port(),
+        (Service::Ud, false) => takes_datagram(rxe, partition, incoming.addresses()),
+        (_, group) => group || !is_for_many(incoming.destination()),
     }
-    let addresses = &rxe.port(port).addresses;
-    let own = || addresses.contains(incoming.destination_gid());
-    partition.port() == port && (group || (!is_for_many(incoming.destination()) && own()))
+}
+
+/// Whether a datagram with these addresses, which is for one QP, is for a QP of a partition.
+#[inline]
+pub(crate) fn takes_datagram<Q: Send + Sync>(
+    rxe: &Rxe<Q>,
+    partition: Partition,
+    addresses: AddressPair,
+) -> bool {
+    let port = addresses.port;
+    let own = || {
+        let own = &rxe.port(port).addresses;
+        own.contains(addresses.destination_gid())
+    };
+    partition.port() == port && !is_for_many(addresses.destination) && own()
 }
 
 /// Whether a packet is one for a queue pair of a service.

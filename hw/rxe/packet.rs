@@ -9,8 +9,8 @@ use kernel::transmute::AsBytes;
 use kernel_ext::bindings;
 use kernel_ext::net::header::{IpHeader, UdpHeader};
 use kernel_ext::net::skb::SkBuff;
-use rdma::Gid;
 use roce::icrc;
+use roce::pkey::Pkey;
 use roce::wire::Packet;
 
 use crate::buffer::PayloadOffsets;
@@ -19,6 +19,28 @@ use crate::mr::{MrError, Region};
 use crate::path::AddressPair;
 use crate::port_id::{Ingress, PortId};
 use crate::source::Source;
+
+/// The 40 bytes in front of the payload of a datagram in its receive: an IPv6 header, or 20 zeroes and an IPv4 header.
+#[derive(Clone, Copy)]
+pub(crate) struct Grh([u8; Grh::LEN]);
+
+impl Grh {
+    const LEN: usize = 40;
+
+    /// That of a datagram with this header.
+    pub(crate) fn of(header: &[u8]) -> Self {
+        let mut area = [0; Self::LEN];
+        let start = Self::LEN.checked_sub(header.len());
+        if let Some(place) = start.and_then(|at| area.get_mut(at..)) {
+            place.copy_from_slice(header);
+        }
+        Self(area)
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 /// A valid packet for a device.
 pub(crate) struct Incoming {
@@ -67,21 +89,12 @@ impl Incoming {
         }
     }
 
-    /// The 40 bytes in front of a datagram: an IPv6 header, or 20 zeroes and an IPv4 header.
-    pub(crate) fn grh(&self) -> [u8; 40] {
-        let mut area = [0; 40];
-        let header = match &self.ip {
-            IpHeader::V4(ip) => ip.as_bytes(),
-            IpHeader::V6(ip) => ip.as_bytes(),
-        };
-        if let Some(place) = area
-            .len()
-            .checked_sub(header.len())
-            .and_then(|at| area.get_mut(at..))
-        {
-            place.copy_from_slice(header);
+    /// The 40 bytes in front of the payload of a datagram.
+    fn grh(&self) -> Grh {
+        match &self.ip {
+            IpHeader::V4(ip) => Grh::of(ip.as_bytes()),
+            IpHeader::V6(ip) => Grh::of(ip.as_bytes()),
         }
-        area
     }
 
     /// The type of that header: `enum rdma_network_type`.
@@ -114,14 +127,6 @@ impl Incoming {
         self.ip.destination()
     }
 
-    /// The destination address as a GID.
-    pub(crate) fn destination_gid(&self) -> Gid {
-        match self.destination() {
-            IpAddr::V4(address) => Gid::from_ipv4(address.octets()),
-            IpAddr::V6(address) => Gid(address.octets()),
-        }
-    }
-
     /// The VLAN of the packet.
     fn vlan_id(&self) -> Option<u16> {
         self.ingress.vlan_id
@@ -133,7 +138,14 @@ impl Incoming {
 pub(crate) enum Arrival<'a> {
     /// In this packet.
     Packet(&'a Incoming),
-    /// By a direct copy or in a GRO buffer, with this network type and VLAN.
+    /// By a direct copy of a datagram, with this header and this P_Key.
+    Datagram {
+        grh: Grh,
+        pkey: Pkey,
+        /// The type of the network header: `enum rdma_network_type`.
+        network_type: u8,
+    },
+    /// By a direct copy from the peer or in a GRO buffer, with this network type and VLAN.
     Other {
         /// The type of the network header: `enum rdma_network_type`.
         network_type: u8,
@@ -147,7 +159,7 @@ impl Arrival<'_> {
     pub(crate) fn network_type(&self) -> u8 {
         match self {
             Self::Packet(incoming) => incoming.network_type(),
-            Self::Other { network_type, .. } => *network_type,
+            Self::Datagram { network_type, .. } | Self::Other { network_type, .. } => *network_type,
         }
     }
 
@@ -165,7 +177,26 @@ impl Arrival<'_> {
     pub(crate) fn vlan_id(&self) -> Option<u16> {
         match self {
             Self::Packet(incoming) => incoming.vlan_id(),
+            Self::Datagram { .. } => None,
             Self::Other { vlan_id, .. } => *vlan_id,
+        }
+    }
+
+    /// What is in front of the payload, if the message may be a datagram.
+    pub(crate) fn grh(&self) -> Option<Grh> {
+        match self {
+            Self::Packet(incoming) => Some(incoming.grh()),
+            Self::Datagram { grh, .. } => Some(*grh),
+            Self::Other { .. } => None,
+        }
+    }
+
+    /// The P_Key of the message, if it may be a datagram.
+    pub(crate) fn pkey(&self) -> Option<Pkey> {
+        match self {
+            Self::Packet(incoming) => Some(incoming.packet().bth().pkey),
+            Self::Datagram { pkey, .. } => Some(*pkey),
+            Self::Other { .. } => None,
         }
     }
 }

@@ -5,6 +5,7 @@
 use crate::ah::Av;
 use crate::icrc::prefix_of;
 use crate::ids::{network_type, UDP_PORT};
+use crate::packet::Grh;
 use crate::pkeys::PkeyIndex;
 use crate::port_id::PortId;
 use crate::route::Route;
@@ -18,7 +19,7 @@ use kernel_ext::net::header::{
 };
 use kernel_ext::net::route::{priority_of, Flow4, Flow6, Route4, Route6};
 use kernel_ext::net::skb::SkBuff;
-use rdma::AhFields;
+use rdma::{AhFields, Gid};
 use roce::congestion::Ecn;
 use roce::icrc::{self, Prefix};
 use roce::run::PacketRun;
@@ -43,6 +44,14 @@ impl AddressPair {
         self.destination == other.source
             && self.source == other.destination
             && self.port == other.port
+    }
+
+    /// The destination address as a GID.
+    pub(crate) fn destination_gid(self) -> Gid {
+        match self.destination {
+            IpAddr::V4(address) => Gid::from_ipv4(address.octets()),
+            IpAddr::V6(address) => Gid(address.octets()),
+        }
     }
 }
 
@@ -363,6 +372,14 @@ impl Network {
             Self::V6(..) => icrc::IPV6_LEN,
         };
         ip + size_of::<UdpHeader>()
+    }
+
+    /// The 40 bytes in front of a datagram with these headers, in its receive.
+    pub(crate) fn grh(&self) -> Grh {
+        match self {
+            Self::V4(ip, _) => Grh::of(ip.as_bytes()),
+            Self::V6(ip, _) => Grh::of(ip.as_bytes()),
+        }
     }
 
     /// Adds the headers to a packet. `None` where there is no room for them.

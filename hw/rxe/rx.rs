@@ -77,7 +77,7 @@ fn receive_for_group(rxe: &Rxe<Qp>, skb: SkBuff, at: Ingress) {
         return;
     };
     let groups = &rxe.port(at.port).groups;
-    groups.deliver(incoming.destination_gid(), || {
+    groups.deliver(incoming.addresses().destination_gid(), || {
         let skb = skb.try_clone(Gfp::ATOMIC).ok()?;
         let origin = Origin::Group(at);
         Some(Waiting { skb, origin })

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Direct copy: messages between two connected queue pairs of one device are copied from memory to memory, without packets.
+//! Direct copy: messages between two queue pairs of one device are copied from memory to memory, without packets. Those to multicast
+//! groups are not.
 //!
 //! The sender's engine calls the receiver's, with both locks held. It uses a trylock for the receiver's, so two queue pairs that
 //! send to each other do not deadlock. If the lock is taken, if the receiver has a backlog that it cannot empty first, or if the
@@ -15,12 +16,13 @@ use super::types::{Engine, Qp};
 use crate::backlog::Next;
 use crate::check;
 use crate::counters::Counters;
+use crate::ids::place;
 use crate::packet::{Arrival, Payload};
 use crate::path::Path;
 use crate::source::Source;
 use kernel::sync::rcu;
 use roce::run::PacketRun;
-use roce::state::Received;
+use roce::state::{Received, Service};
 
 /// Passes a run of packets with its payload to the peer, which becomes the `next` queue pair to run. Returns false if the packets
 /// must be sent instead. Packets for an unknown QP are counted as sent and lost.
@@ -32,7 +34,8 @@ pub(super) fn hand_over(
     next: &mut Next,
 ) -> bool {
     let guard = rcu::read_lock();
-    let Some(peer) = qp.rxe.qps.get(run.packet().bth().dest_qpn.get(), &guard) else {
+    let peer = place(run.packet().bth().dest_qpn.get(), path.port());
+    let Some(peer) = qp.rxe.qps.get(peer, &guard) else {
         count_sent(counters, path, run);
         return true;
     };
@@ -78,6 +81,28 @@ impl Engine {
         check::suits(&qp.rxe, qp.service, self.queues.admitted, packets)
     }
 
+    /// The arrival of a run of packets with the headers of `path`. `None` if they are not for this QP.
+    fn arrival_of(&mut self, qp: &Qp, path: &Path, run: &PacketRun) -> Option<Arrival<'static>> {
+        let packet = run.packet();
+        let (bth, network_type) = (packet.bth(), path.network_type());
+        if qp.service != Service::Ud {
+            let taken = self.takes(qp, run) && self.is_from_peer(qp, bth, path.addresses());
+            return taken.then_some(Arrival::Other {
+                network_type,
+                vlan_id: None,
+            });
+        }
+        let admitted = self.queues.admitted;
+        if !check::takes_datagram(&qp.rxe, admitted, path.addresses()) || !self.takes(qp, run) {
+            return None;
+        }
+        Some(Arrival::Datagram {
+            grh: path.network(packet.udp_payload_len(), 0)?.grh(),
+            pkey: bth.pkey,
+            network_type,
+        })
+    }
+
     /// Handles a run of packets of a direct copy, which have the headers of `path`.
     fn take_copy(
         &mut self,
@@ -89,13 +114,8 @@ impl Engine {
         let packets = u64::from(run.count());
         let bytes = path.bytes_of(run);
         self.queues.counters.received(packets, bytes);
-        let bth = run.packet().bth();
-        if !self.takes(qp, run) || !self.is_from_peer(qp, bth, path.addresses()) {
+        let Some(arrival) = self.arrival_of(qp, path, run) else {
             return Received::Done;
-        }
-        let arrival = Arrival::Other {
-            network_type: path.network_type(),
-            vlan_id: None,
         };
         let payload = |offset, len| Payload::Memory {
             source,

@@ -94,7 +94,13 @@ impl Queues {
     /// Whether messages are [copied](super::direct) to the peer.
     #[inline]
     pub(super) fn copies(&self) -> bool {
-        !self.within_copy && self.loops_back() && direct_copy()
+        self.may_copy() && self.loops_back()
+    }
+
+    /// Whether messages are copied to QPs of this device.
+    #[inline]
+    pub(super) fn may_copy(&self) -> bool {
+        !self.within_copy && direct_copy()
     }
 
     /// Drops the path of the last datagram, so that the QP references no GID and no route of its address vector; which keeps the
@@ -129,6 +135,23 @@ impl Queues {
     }
 }
 
+/// The path to `av`, which becomes that of the last datagram, or to the peer of a connected QP.
+#[inline]
+pub(super) fn path_to<'a>(
+    qp: &Qp,
+    (path, datagram_path): (&'a mut Option<Path>, &'a mut Option<Path>),
+    av: Option<&Arc<Av>>,
+) -> Option<&'a mut Path> {
+    let Some(av) = av else {
+        return path.as_mut();
+    };
+    let known = matches!(datagram_path, Some(path) if path.is_to(av));
+    if !known {
+        *datagram_path = Some(Path::for_datagrams(av.clone(), qp.number()));
+    }
+    datagram_path.as_mut()
+}
+
 impl QpOps<'_> {
     /// The number of packets that may be sent at a time.
     #[inline]
@@ -157,17 +180,7 @@ impl QpOps<'_> {
             counters,
             ..
         } = &mut *self.queues;
-        let path = match av {
-            None => path.as_mut(),
-            Some(av) => {
-                let known = matches!(datagram_path, Some(path) if path.is_to(&av));
-                if !known {
-                    *datagram_path = Some(Path::for_datagrams(av, self.qp.number()));
-                }
-                datagram_path.as_mut()
-            }
-        };
-        if let Some(path) = path {
+        if let Some(path) = path_to(self.qp, (path, datagram_path), av.as_ref()) {
             let Qp { rxe, flight, .. } = self.qp;
             packet.send(path, flight, counters, |port, qpn, skb| {
                 rxe.loop_back(port, qpn, skb, next);

@@ -10,7 +10,7 @@ use super::send::wc_status;
 use super::send_queue::SendQueue;
 use super::types::Queues;
 use crate::mr::{MrError, Region};
-use crate::packet::{Arrival, Payload};
+use crate::packet::Payload;
 use crate::segments;
 use crate::source::Source;
 use crate::srq::Broken;
@@ -45,9 +45,9 @@ impl QpOps<'_> {
 
     /// Copies the network header in front of a datagram (IBTA volume 1, section 11.4.1.2).
     fn put_grh(&self) -> Result<(), AccessError<WcStatus>> {
-        match self.arrival {
-            Some(Arrival::Packet(incoming)) => self.recv_put(0, &Payload::Bytes(&incoming.grh())),
-            Some(Arrival::Other { .. }) | None => Ok(()),
+        match self.arrival.and_then(|arrival| arrival.grh()) {
+            Some(grh) => self.recv_put(0, &Payload::Bytes(grh.as_bytes())),
+            None => Ok(()),
         }
     }
 
@@ -120,8 +120,7 @@ impl QpOps<'_> {
             }
             return;
         }
-        if let (QpType::Gsi, Arrival::Packet(incoming)) = (self.qp.qp_type, arrival) {
-            let pkey = incoming.packet().bth().pkey;
+        if let (QpType::Gsi, Some(pkey)) = (self.qp.qp_type, arrival.pkey()) {
             let pkeys = &self.qp.rxe.port(port).pkeys;
             wc.pkey_index = pkeys.index_of(pkey).unwrap_or(0);
         }

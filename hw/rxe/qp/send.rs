@@ -3,7 +3,7 @@
 //! [`SendOps`] of a queue pair: the requester's access to the send queue, memory and the network.
 
 use super::direct;
-use super::ops::QpOps;
+use super::ops::{path_to, QpOps};
 use super::send_queue::SendQueue;
 use super::types::{Qp, Queues};
 use crate::ah::Av;
@@ -133,18 +133,22 @@ impl QpOps<'_> {
         offset: u32,
     ) -> Result<bool, TransmitError> {
         let qp = self.qp;
-        let copies = self.queues.copies();
+        if !self.queues.may_copy() {
+            return Ok(false);
+        }
         let Queues {
             send,
             path,
+            datagram_path,
             next,
             counters,
             ..
         } = &mut *self.queues;
-        let Some(path) = path.as_ref().filter(|_| copies) else {
+        let wqe = send.get(index).ok_or(TransmitError::Dropped)?;
+        let path = path_to(qp, (path, datagram_path), wqe.av.as_ref());
+        let Some(path) = path.filter(|path| path.loops_back()) else {
             return Ok(false);
         };
-        let wqe = send.get(index).ok_or(TransmitError::Dropped)?;
         let guard = rcu::read_lock();
         let part = (offset, run.payload_len());
         let mut source = Source::new();

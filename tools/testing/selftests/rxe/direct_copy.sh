@@ -28,6 +28,7 @@ count() { on A rdma statistic show link rxe0/1 | grep -o "$1 [0-9]*" | sed 's/.*
 few() { echo "$1 buffers"; [ "$1" -lt 2560 ]; }
 many() { echo "$1 buffers"; [ "$1" -ge 5120 ]; }
 exchange() { pingpong ibv_rc_pingpong -n 40 -s 65536 -m 1024 -c; }
+datagrams() { pingpong ibv_ud_pingpong -n 2560 -s 1000 -c; }
 
 for copy in 1 0; do
 	modprobe rdma_rxe direct_copy=$copy && hosts_up || exit
@@ -36,6 +37,8 @@ for copy in 1 0; do
 	check "direct_copy=$copy: buffers of the network" "$([ $copy = 1 ] && echo few || echo many)" "$used"
 	check "direct_copy=$copy: packets are counted in any case" test "$(count sent_pkts)" -ge 5120
 	check_equal "direct_copy=$copy: what is sent is received" "$(count sent_pkts) $(count sent_bytes)" "$(count rcvd_pkts) $(count rcvd_bytes)"
+	used=$(buffers datagrams) || fail "direct_copy=$copy: datagrams"
+	check "direct_copy=$copy, datagrams: buffers of the network" "$([ $copy = 1 ] && echo few || echo many)" "$used"
 	told "direct_copy=$copy, traffic: the end" on A timeout 100 "$here/verbs_traffic" rxe0 "$(gid_index A)" "$(netdev A)"
 	told "direct_copy=$copy, memory windows: the end" on A timeout 60 "$here/verbs_mw" rxe0 "$(gid_index A)"
 	told "direct_copy=$copy, messages into windows: the end" on A timeout 60 "$here/verbs_window" rxe0 "$(gid_index A)" 20
