@@ -14,7 +14,8 @@ b=10.0.7.2
 # It sends a fifth of its 50,000 messages.
 kselftest() {
 	local tree=/tmp/rds-tree tests=/tmp/rds-tree/tools/testing/selftests status=0
-	mkdir -p $tests/net/lib/py $tree/net/rds && cp "/lib/modules/$(uname -r)/config" $tree/.config || return
+	mkdir -p $tests/net/lib/py $tree/net/rds || return
+	cp "/lib/modules/$(uname -r)/config" $tree/.config 2> /dev/null || zcat /proc/config.gz > $tree/.config || return
 	cp -r /ferroband/kernel-selftests/net/rds $tests/net/ && touch $tests/net/lib/py/__init__.py || return
 	cp /ferroband/kernel-selftests/net/lib/py/{utils,ksft,consts}.py $tests/net/lib/py/ || return
 	sed -i 's/num_packets = 50000/num_packets = 10000/' $tests/net/rds/test.py
