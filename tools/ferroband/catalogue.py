@@ -35,9 +35,9 @@ SINGLE = ("ib_core", "rdma_rxe", "ib_uverbs", "ib_umad", "ib_cm", "iw_cm", "rdma
 
 # How much is run: what CI runs; all that makes sense on the kernel that was asked for; all there is.
 CI, KERNEL_ASKED, LONG = "ci", "kernel", "long"
-KERNELS = ("stock", "debug", "uml", "kcsan")
+KERNELS = ("stock", "debug", "uml", "kcsan", "kasan")
 # Even in a long run only for the tests that name them, and only in the full-Rust mix.
-ON_DEMAND = ("kcsan",)
+ON_DEMAND = ("kcsan", "kasan")
 # The variable by which a test is asked for a part of what it does.
 BRIEF = "BRIEF=yes"
 
