@@ -43,7 +43,7 @@ impl ProcessModule for Example {
 }
 
 /// A device without objects.
-pub struct Minimal;
+pub(crate) struct Minimal;
 
 macro_rules! provider {
     ($($methods:item)*) => {
