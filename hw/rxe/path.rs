@@ -3,9 +3,9 @@
 //! The path of packets: an address vector, the UDP source port, and the route (annex A17 of IBTA volume 1).
 
 use crate::ah::Av;
+use crate::grh::Grh;
 use crate::icrc::prefix_of;
 use crate::ids::{network_type, UDP_PORT};
-use crate::packet::Grh;
 use crate::pkeys::PkeyIndex;
 use crate::port_id::PortId;
 use crate::route::Route;

@@ -23,7 +23,7 @@
 //! | [`addresses`], [`ah`], [`backlog`] | addresses of a device, address vectors, backlogs of queue pairs |
 //! | [`packet`], [`doorbell`] | received packets, deferred doorbells |
 //! | [`buffer`] | received GRO buffers |
-//! | [`icrc`] | the ICRC |
+//! | [`icrc`], [`grh`] | the ICRC, headers in front of datagrams |
 //! | [`source`], [`mr`] | source buffers of direct copies, memory regions |
 //! | [`dm`] | memory of a device |
 //! | [`ring`] | rings in memory shared with user space |
@@ -53,6 +53,7 @@ mod device;
 mod dm;
 mod doorbell;
 mod flight;
+mod grh;
 mod icrc;
 mod ids;
 mod limits;
