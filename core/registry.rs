@@ -301,8 +301,21 @@ impl Names {
         if !self.is_taken(&own, device, net) {
             return Ok(CString::try_from(&*own)?);
         }
-        for number in Iterator::chain(core::iter::once(device.index()), 0..=MAX_INDEX) {
-            let name = CString::try_from_fmt(fmt!("ibdev{number}"))?;
+        let numbers = Iterator::chain(core::iter::once(device.index()), 0..=MAX_INDEX);
+        self.numbered((b"ibdev", b""), numbers, device, net)
+    }
+
+    /// The first unused name of these with a number between two parts.
+    fn numbered(
+        &self,
+        (before, after): (&[u8], &[u8]),
+        numbers: impl Iterator<Item = u32>,
+        device: &DeviceMemory,
+        net: u64,
+    ) -> Result<CString> {
+        let (before, after) = (BStr::from_bytes(before), BStr::from_bytes(after));
+        for number in numbers {
+            let name = CString::try_from_fmt(fmt!("{before}{number}{after}"))?;
             if !self.is_taken(&name, device, net) {
                 return Ok(name);
             }
@@ -351,16 +364,10 @@ impl Names {
         after: &[u8],
         sleep: &MaySleep,
     ) -> Result {
-        let (before, after) = (BStr::from_bytes(before), BStr::from_bytes(after));
         let net = device.with_namespace(NetNamespace::cookie);
-        for number in 0..=MAX_INDEX {
-            let name = CString::try_from_fmt(fmt!("{before}{number}{after}"))?;
-            if !self.is_taken(&name, device, net) {
-                self.give(device, &name, sleep)?;
-                return insert(device);
-            }
-        }
-        Err(ENFILE)
+        let name = self.numbered((before, after), 0..=MAX_INDEX, device, net)?;
+        self.give(device, &name, sleep)?;
+        insert(device)
     }
 
     /// Assigns a device an unused name.
