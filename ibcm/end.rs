@@ -4,13 +4,14 @@
 //!
 //! C header: `include/rdma/ib_cm.h`.
 
-use ib_cm_protocol::{reject::Reason, states::State};
+use ib_cm_protocol::{messages::Attribute, reject::Reason, states::State};
 use kernel::sync::Arc;
 use kernel_ext::sleepable;
 use rdma::MaySleep;
 
 use crate::{
-    id::{listens, CmId},
+    id::{listens, CmId, Entry},
+    seek::seek,
     send::With,
     tables,
 };
@@ -48,9 +49,19 @@ pub(crate) fn end(id: &Arc<CmId>, no_memory: bool, sleep: &MaySleep) -> bool {
     if ends {
         let freed = tables::with(|tables| Ok(tables.free_number(id.number())));
         drop(freed);
-        drop(id.close());
+        let (first, others) = id.close();
+        for entry in first.into_iter().chain(others) {
+            pass_on(entry, sleep);
+        }
     }
     ends
+}
+
+/// What has come for an identifier that ends: a peer that disconnects hears that there is no connection.
+fn pass_on(entry: Entry, sleep: &MaySleep) {
+    if let Entry::Message(Attribute::Dreq, received, port) = entry {
+        seek(&port, received, sleep);
+    }
 }
 
 /// Destroys an identifier, of which the client gives its reference up. Its handler is not called any more.

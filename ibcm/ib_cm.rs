@@ -40,6 +40,7 @@ mod id;
 mod port;
 mod receive;
 mod requests;
+mod seek;
 mod send;
 mod tables;
 mod timewait;

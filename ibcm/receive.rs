@@ -37,10 +37,10 @@ use rdma::{
 use crate::{
     address::{self, sender, Common},
     end,
-    id::{Av, CmId, Entry, Offer, QUEUE},
+    id::{Av, CmId, Entry, Offer},
     port::{Port, Search},
-    requests::Mark,
-    send::{answer, answer_to, data_of, header_of, put, Header, With},
+    seek::{parts_of, seek},
+    send::{answer, answer_to, put, Header, With},
     tables,
 };
 
@@ -80,23 +80,8 @@ pub(crate) fn message(port: &Arc<Port>, received: Received, sleep: &MaySleep) {
         matches!(target, Addressee::Peer { .. }) && port.has_requests(&received.origin(), sleep);
     let is_answered = target == Addressee::New || header.attribute == Attribute::Dreq;
     if is_behind || is_answered {
-        let mark = Mark {
-            origin: received.origin(),
-            attribute: header.attribute,
-            transaction: header.transaction,
-            comm_id: sender_id(data),
-        };
-        let is_new = port.wait(received, mark, sleep, |search| {
-            let _ = QUEUE.with(|queue| sleepable::enqueue(queue, search));
-        });
-        if !is_new {
-            port.count(Group::Duplicates, header.attribute, 1);
-        }
+        seek(port, received, sleep);
     }
-}
-
-fn parts_of(received: &Received) -> Option<(Header, &Data)> {
-    Some((header_of(received.bytes())?, data_of(received.bytes())?))
 }
 
 /// Takes a message that has waited.

@@ -102,6 +102,8 @@ void ct_test_storm(void);
 void ct_test_early(void);
 void ct_test_inbox(void);
 void ct_test_inbox_end(void);
+void ct_test_waiting(void);
+void ct_test_waiting_end(void);
 void ct_test_paths(void);
 void ct_test_lap(void);
 void ct_test_lap_again(void);

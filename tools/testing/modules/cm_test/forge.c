@@ -8,6 +8,7 @@
 
 static struct ct_end listener, active, passive;
 static const struct ct_req usual = { .life_time = 12, .response = 18, .retries = 7 };
+static const struct ct_req patient = { .life_time = 12, .response = 23, .retries = 7 };	/* half a minute passes before it asks again */
 
 static struct ib_mad_agent *agent;
 static struct ib_ah *ah;
@@ -190,4 +191,36 @@ void ct_test_inbox_end(void)
 	ct_down(&passive);
 	ct_down(&listener);
 	ct_forge_end();
+}
+
+static void end_passive(struct work_struct *work) { ct_down(&passive); }
+static DECLARE_WORK(end_of_passive, end_passive);
+
+/* A client that takes its time destroys its identifier, for which its peer's DREQ waits. */
+void ct_test_waiting(void)
+{
+	CHECK_EQ("a listener", 0, ct_listen(&listener, &passive));
+	reinit_completion(&go);
+	ct_up(&active);
+	ct_req(&active, &patient);
+	CHECK("a request", ct_is_next(&passive, IB_CM_REQ_RECEIVED));
+	ct_rep(&passive);
+	CHECK("a reply", ct_is_next(&active, IB_CM_REP_RECEIVED));
+	passive.wait_for = &go;
+	ib_send_cm_rtu(active.id, NULL, 0);
+	CHECK("a handler that waits", ct_is_next(&passive, IB_CM_RTU_RECEIVED));
+	CHECK_EQ("the peer disconnects", 0, ib_send_cm_dreq(active.id, NULL, 0));
+	/* Time to come there; one that comes later meets no identifier, and is answered too. */
+	msleep(200);
+	schedule_work(&end_of_passive);
+}
+
+/* Both have disconnected, and both are answered, which the counters tell. */
+void ct_test_waiting_end(void)
+{
+	complete_all(&go);
+	flush_work(&end_of_passive);
+	CHECK("the peer hears of the end", ct_is_next(&active, IB_CM_DREQ_RECEIVED));
+	ct_down(&active);
+	ct_down(&listener);
 }

@@ -39,6 +39,8 @@ static const struct {
 	{ "early", ct_test_early },
 	{ "inbox", ct_test_inbox },
 	{ "inbox_end", ct_test_inbox_end },
+	{ "waiting", ct_test_waiting },
+	{ "waiting_end", ct_test_waiting_end },
 	{ "paths", ct_test_paths },
 	{ "lap", ct_test_lap },
 	{ "lap_again", ct_test_lap_again },

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # The exported functions of ib_cm, with clients in C on one device that connects to itself: what may be asked for in which state,
 # events in order with what they tell, refusals, peers that are slow or do not answer, service ID resolution, identifiers that are
-# destroyed in each state and by their handlers, messages with guessed numbers, more messages than an identifier takes, the removal of a
-# device under them. On a fake device of InfiniBand alternate paths, of requests and loaded by a peer. The counters. Nothing is left.
+# destroyed in each state and by their handlers, messages with guessed numbers, more messages than an identifier takes, one that waits
+# for an identifier that is destroyed, the removal of a device under them. On a fake device of InfiniBand alternate paths, of requests and
+# loaded by a peer. The counters. Nothing is left.
 # rows: 5.046 6.031 6.032 6.033 6.034
 # mixes: long
 # kernels: stock uml
@@ -68,7 +69,14 @@ repeated() { [ "$(counter rx_duplicates dreq)" -eq $((duplicates + 100 - dropped
 run inbox
 check "all messages are counted" retry 10 has_come
 run inbox_end
-check "as many wait as an identifier takes" retry 5 repeated
+retry 5 repeated
+check_equal "as many wait as an identifier takes" $((100 - dropped)) $(($(counter rx_duplicates dreq) - duplicates))
+answers=$(counter tx_msgs drep) requests=$(counter tx_retries dreq)
+run waiting
+run waiting_end
+answered() { [ "$(counter tx_msgs drep)" -eq $((answers + 2)) ]; }
+check "a DREQ that waits for an identifier that is destroyed is answered" retry 10 answered
+check_equal "as it has come, not a later one" $requests "$(counter tx_retries dreq)"
 run leave
 mark $module
 check "the device goes under identifiers" rdma link del $device
