@@ -97,7 +97,7 @@ pub(super) fn send_or_wait(answer: Answer, sleep: &MaySleep) {
         return log_failure(&answer, send(&answer, ah, sleep));
     }
     let port = answer.agent.port.clone();
-    if wait(&port, answer).is_ok() {
+    if wait(&port, answer).is_none() {
         sleepable::enqueue(&port.answerer, &port);
     }
 }
@@ -144,21 +144,18 @@ pub(super) fn answer(
     send_or_wait(answer, sleep);
 }
 
-/// Queues a response until its address is resolved.
-///
-/// # Errors
-///
-/// The response, where the port is closed, the queue is full, or memory is short.
-fn wait(port: &Port, answer: Answer) -> Result<(), Answer> {
+/// Queues a response until its address is resolved. Gives it back where the port is closed, the queue is full, or memory is short.
+fn wait(port: &Port, answer: Answer) -> Option<Answer> {
     let mut answers = port.answers.lock();
     let open = Option::as_mut(&mut answers).filter(|open| open.len() < MAX_ANSWERS);
     let Some(open) = open else {
-        return Err(answer);
+        return Some(answer);
     };
     if open.reserve(1, GFP_ATOMIC).is_err() {
-        return Err(answer);
+        return Some(answer);
     }
-    open.push_within_capacity(answer).map_err(|error| error.0)
+    let refused = open.push_within_capacity(answer).err();
+    refused.map(|error| error.0)
 }
 
 impl SleepableWork for Port {

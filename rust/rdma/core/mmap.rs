@@ -261,7 +261,8 @@ fn find_gap(
         if start > max {
             return Err(ENOMEM);
         }
-        let Some(taken) = offsets.first_taken(start as usize, end as usize - 1) else {
+        let Some(taken) = offsets.first_taken(start as usize, end.saturating_sub(1) as usize)
+        else {
             return Ok(start as usize..end as usize);
         };
         start = u32::try_from(taken)

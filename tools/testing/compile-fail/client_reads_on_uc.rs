@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// error: no variant or associated item named `Read` found for enum `UcOp`
+// error: named `Read` found for enum `UcOp
 
 //! A queue pair of an unreliable connection reads the peer's memory.
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// error: the method `post_receive` exists for reference `&Qp<'d, Rc, Reset>`, but its trait bounds were not satisfied
+// error: the method `post_receive` exists for reference `&
+// error: Reset>`, but its trait bounds were not satisfied
 
 //! A request to receive is posted before the queue pair is initialised.
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// error: the method `post_send` exists for reference `&Qp<'d, Rc, Rtr>`, but its trait bounds were not satisfied
+// error: the method `post_send` exists for reference `&
+// error: Rtr>`, but its trait bounds were not satisfied
 
 //! A request to send is posted before the queue pair is ready to send.
 

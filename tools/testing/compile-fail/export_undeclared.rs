@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// error: cannot find value `ib_no_such_function` in crate `kernel_ext::export::header`
+// error: cannot find value `ib_no_such_function` in crate `
+// error: kernel_ext::export::header`
 
 //! An export that no header declares.
 

@@ -15,7 +15,7 @@ import struct
 import subprocess
 import sys
 
-import pyverbs.enums as e
+import pyverbs.libibverbs_enums as e
 from pyverbs.cq import CQ
 from pyverbs.device import Context
 from pyverbs.mr import MR

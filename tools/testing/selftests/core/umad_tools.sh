@@ -69,7 +69,7 @@ description() {
 
 hosts_up || exit
 modprobe ib_umad || exit
-as_recorded "$(dirname "$0")/umad_tools-expected.txt" tools
+as_recorded "$(recorded umad_tools)" tools
 check "ibping's server" ping_server
 check "the port says that there is a CM" eval '[ $(($(cat /sys/class/infiniband/rxe0/ports/1/cap_mask) >> 16 & 1)) = 1 ]'
 check "rdma-ndd" description

@@ -75,7 +75,7 @@ plain() { sed -E 's/^\s*//; s/:\s+/: /; /^$/d'; }
 
 hosts_up || exit
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
-as_recorded "$(dirname "$0")/devinfo-expected.txt" sections
+as_recorded "$(recorded devinfo)" sections
 check_equal "moderation is there in ours alone" "$(our_driver && echo 65535 65535)" \
 	"$(on A ibv_devinfo -v -d rxe0 | awk '/max_cq_(count|period)/ { print $2 }' | xargs)"
 check_equal "so is XRC" "$(our_driver && echo XRC)" "$(on A ibv_devinfo -v -d rxe0 | grep -ow XRC)"

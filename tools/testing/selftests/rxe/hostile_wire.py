@@ -80,7 +80,7 @@ def listen(device: str, gid_index: int) -> None:
     from pyverbs.pd import PD
     from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
     from pyverbs.wr import RecvWR, SGE
-    from pyverbs import enums
+    from pyverbs import libibverbs_enums as enums
 
     context = Context(name=device)
     pd, cq = PD(context), CQ(context, 8)

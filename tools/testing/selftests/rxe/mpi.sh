@@ -9,6 +9,7 @@
 # long: 600 ALL=yes
 . "$(dirname "$0")/lib.sh"
 
+ls /usr/lib/*/ucx/libuct_ib.so* > /dev/null 2>&1 || skip_all "UCX of this Debian is built without verbs"
 here=$(dirname "$0")
 # Time without an answer after which UCX gives up a peer.
 export UCX_UD_TIMEOUT=$((10 * SLOWNESS))s
