@@ -207,14 +207,14 @@ class Objects:
         self.context = Context(name=device)
         self.pd = PD(self.context)
         self.cqs = [CQ(self.context, 10), CQ(self.context, 20)]
-        self.mr = MR(self.pd, 5000, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_READ)
+        self.mr = MR(self.pd, 5000, e.ibv_access_flags.IBV_ACCESS_LOCAL_WRITE | e.ibv_access_flags.IBV_ACCESS_REMOTE_READ)
         self.srq = SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=5)))
         cap = QPCap(max_send_wr=4, max_recv_wr=4)
         self.qps = {}
-        for name, kind, srq in (("RC", e.IBV_QPT_RC, None), ("UD", e.IBV_QPT_UD, None), ("UC", e.IBV_QPT_UC, None),
-                                ("RC-SRQ", e.IBV_QPT_RC, self.srq)):
+        for name, kind, srq in (("RC", e.ibv_qp_type.IBV_QPT_RC, None), ("UD", e.ibv_qp_type.IBV_QPT_UD, None), ("UC", e.ibv_qp_type.IBV_QPT_UC, None),
+                                ("RC-SRQ", e.ibv_qp_type.IBV_QPT_RC, self.srq)):
             self.qps[name] = QP(self.pd, QPInitAttr(qp_type=kind, scq=self.cqs[0], rcq=self.cqs[1], cap=cap, srq=srq))
-        attr = QPAttr(qp_state=e.IBV_QPS_INIT, port_num=1)
+        attr = QPAttr(qp_state=e.ibv_qp_state.IBV_QPS_INIT, port_num=1)
         attr.qkey = 0x11111111
         self.qps["UD"].to_rts(attr)
 

@@ -86,8 +86,8 @@ def listen(device: str, gid_index: int) -> None:
     pd, cq = PD(context), CQ(context, 8)
     attributes = QPAttr(port_num=1)
     attributes.qkey = 0x11111111
-    qp = QP(pd, QPInitAttr(qp_type=enums.IBV_QPT_UD, scq=cq, rcq=cq, cap=QPCap()), attributes)
-    mr = MR(pd, 4096, enums.IBV_ACCESS_LOCAL_WRITE)
+    qp = QP(pd, QPInitAttr(qp_type=enums.ibv_qp_type.IBV_QPT_UD, scq=cq, rcq=cq, cap=QPCap()), attributes)
+    mr = MR(pd, 4096, enums.ibv_access_flags.IBV_ACCESS_LOCAL_WRITE)
     qp.post_recv(RecvWR(sg=[SGE(mr.buf, 4096, mr.lkey)], num_sge=1))
     print(qp.qp_num, flush=True)
     for _ in range(1000):
