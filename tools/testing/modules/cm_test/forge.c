@@ -148,6 +148,21 @@ void ct_test_early(void)
 static struct completion go;
 #define MANY 100
 
+/* A connection, to a client whose handler takes long. */
+static void connect_to_busy(const struct ct_req *req)
+{
+	CHECK_EQ("a listener", 0, ct_listen(&listener, &passive));
+	init_completion(&go);
+	ct_up(&active);
+	ct_req(&active, req);
+	CHECK("a request", ct_is_next(&passive, IB_CM_REQ_RECEIVED));
+	ct_rep(&passive);
+	CHECK("a reply", ct_is_next(&active, IB_CM_REP_RECEIVED));
+	passive.wait_for = &go;
+	ib_send_cm_rtu(active.id, NULL, 0);
+	CHECK("a handler that waits", ct_is_next(&passive, IB_CM_RTU_RECEIVED));
+}
+
 /* A client whose handler takes long, and what comes for it meanwhile. */
 void ct_test_inbox(void)
 {
@@ -157,16 +172,7 @@ void ct_test_inbox(void)
 	CHECK_EQ("an agent", 0, ct_forge_begin());
 	if (IS_ERR_OR_NULL(agent))
 		return;
-	CHECK_EQ("a listener", 0, ct_listen(&listener, &passive));
-	init_completion(&go);
-	ct_up(&active);
-	ct_req(&active, &usual);
-	CHECK("a request", ct_is_next(&passive, IB_CM_REQ_RECEIVED));
-	ct_rep(&passive);
-	CHECK("a reply", ct_is_next(&active, IB_CM_REP_RECEIVED));
-	passive.wait_for = &go;
-	ib_send_cm_rtu(active.id, NULL, 0);
-	CHECK("a handler that waits", ct_is_next(&passive, IB_CM_RTU_RECEIVED));
+	connect_to_busy(&usual);
 	IBA_SET(CM_DREQ_LOCAL_COMM_ID, &forged.dreq, be32_to_cpu(active.id->local_id));
 	IBA_SET(CM_DREQ_REMOTE_COMM_ID, &forged.dreq, be32_to_cpu(passive.id->local_id));
 	IBA_SET(CM_DREQ_REMOTE_QPN_EECN, &forged.dreq, ct_qpn - 1);
@@ -199,16 +205,7 @@ static DECLARE_WORK(end_of_passive, end_passive);
 /* A client that takes its time destroys its identifier, for which its peer's DREQ waits. */
 void ct_test_waiting(void)
 {
-	CHECK_EQ("a listener", 0, ct_listen(&listener, &passive));
-	reinit_completion(&go);
-	ct_up(&active);
-	ct_req(&active, &patient);
-	CHECK("a request", ct_is_next(&passive, IB_CM_REQ_RECEIVED));
-	ct_rep(&passive);
-	CHECK("a reply", ct_is_next(&active, IB_CM_REP_RECEIVED));
-	passive.wait_for = &go;
-	ib_send_cm_rtu(active.id, NULL, 0);
-	CHECK("a handler that waits", ct_is_next(&passive, IB_CM_RTU_RECEIVED));
+	connect_to_busy(&patient);
 	CHECK_EQ("the peer disconnects", 0, ib_send_cm_dreq(active.id, NULL, 0));
 	/* Time to come there; one that comes later meets no identifier, and is answered too. */
 	msleep(200);
