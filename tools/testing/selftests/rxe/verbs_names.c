@@ -22,7 +22,6 @@ static const char *const events[] = {
 	"local catastrophic error", "port active", "port error", "LID change", "P_Key change", "SM change", "SRQ catastrophic error",
 	"SRQ limit reached", "last WQE reached", "client reregistration", "GID table change", "WQ fatal", "Device link speed change",
 };
-#define EVENTS_OF_OLD 20	/* those that each rdma-core knows */
 
 static const char *const port_states[] = { "no state change (NOP)", "down", "init", "armed", "active", "active defer" };
 
@@ -36,16 +35,23 @@ static const char *event_name(int value) { return ibv_event_type_str(value); }
 static const char *port_name(int value) { return ibv_port_state_str(value); }
 static const char *node_name(int value) { return ibv_node_type_str(value); }
 
-/* Each value from `first` on has its text, which an older rdma-core may not know from `old` on; the one behind the last is "unknown". */
-static void names(const char *function, const char *(*name)(int), const char *const *wanted, int first, int old, int count,
-		  const char *unknown)
+/* The last one is of a newer rdma-core. */
+static int known_events(void)
+{
+	int last = ARRAY_SIZE(events) - 1;
+
+	return strcmp(event_name(last), "unknown") ? last + 1 : last;
+}
+
+/* Each value from `first` on has its text, the one behind the last is "unknown". */
+static void names(const char *function, const char *(*name)(int), const char *const *wanted, int first, int count, const char *unknown)
 {
 	char why[160] = "";
 
 	for (int i = first; i <= count; i++) {
 		const char *text = i < count ? wanted[i] : unknown;
 
-		if (strcmp(name(i), text) && (i < old || strcmp(name(i), unknown)))
+		if (strcmp(name(i), text))
 			snprintf(why, sizeof(why), "%d: %s, not %s", i, name(i), text);
 	}
 	verdict(function, !*why, false, why);
@@ -56,10 +62,10 @@ int main(int argc, char **argv)
 	struct ibv_port_attr port = { 0 };
 
 	open_device(argc, argv);
-	names("ibv_wc_status_str", status_name, statuses, 0, ARRAY_SIZE(statuses), ARRAY_SIZE(statuses), "unknown");
-	names("ibv_event_type_str", event_name, events, 0, EVENTS_OF_OLD, ARRAY_SIZE(events), "unknown");
-	names("ibv_port_state_str", port_name, port_states, 0, ARRAY_SIZE(port_states), ARRAY_SIZE(port_states), "unknown");
-	names("ibv_node_type_str", node_name, node_types, 1, ARRAY_SIZE(node_types), ARRAY_SIZE(node_types), "unknown");
+	names("ibv_wc_status_str", status_name, statuses, 0, ARRAY_SIZE(statuses), "unknown");
+	names("ibv_event_type_str", event_name, events, 0, known_events(), "unknown");
+	names("ibv_port_state_str", port_name, port_states, 0, ARRAY_SIZE(port_states), "unknown");
+	names("ibv_node_type_str", node_name, node_types, 1, ARRAY_SIZE(node_types), "unknown");
 	ibv_query_port(context, 1, &port);
 	verdict("the node of the device", !strcmp(ibv_node_type_str(context->device->node_type), "InfiniBand channel adapter"), false,
 		ibv_node_type_str(context->device->node_type));
