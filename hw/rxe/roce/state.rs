@@ -225,6 +225,8 @@ pub enum WcStatus {
     LocLenErr = 1,
     /// The work request is invalid: wrong opcode for the service, malformed element.
     LocQpOpErr = 2,
+    /// An end-to-end context could not execute the operation: of services that this protocol lacks, as numbers 14 to 18.
+    LocEecOpErr = 3,
     /// A local scatter/gather element does not allow the access.
     LocProtErr = 4,
     /// Not executed: the queue pair was in the error state.
@@ -245,13 +247,56 @@ pub enum WcStatus {
     RetryExcErr = 12,
     /// The peer had no receive posted within `rnr_retry` retries.
     RnrRetryExcErr = 13,
+    /// The reliable datagram domain does not match.
+    LocRddViolErr = 14,
+    /// The peer found a reliable datagram invalid.
+    RemInvRdReqErr = 15,
+    /// The peer has aborted the operation.
+    RemAbortErr = 16,
+    /// The number of the end-to-end context is invalid.
+    InvEecnErr = 17,
+    /// The state of the end-to-end context is wrong.
+    InvEecStateErr = 18,
     /// The device has failed.
     FatalErr = 19,
+    /// The peer did not respond to a management datagram in time.
+    RespTimeoutErr = 20,
     /// Another transport error.
     GeneralErr = 21,
 }
 
 impl WcStatus {
+    /// All of them, by number.
+    const ALL: [Self; 22] = [
+        Self::Success,
+        Self::LocLenErr,
+        Self::LocQpOpErr,
+        Self::LocEecOpErr,
+        Self::LocProtErr,
+        Self::WrFlushErr,
+        Self::MwBindErr,
+        Self::BadRespErr,
+        Self::LocAccessErr,
+        Self::RemInvReqErr,
+        Self::RemAccessErr,
+        Self::RemOpErr,
+        Self::RetryExcErr,
+        Self::RnrRetryExcErr,
+        Self::LocRddViolErr,
+        Self::RemInvRdReqErr,
+        Self::RemAbortErr,
+        Self::InvEecnErr,
+        Self::InvEecStateErr,
+        Self::FatalErr,
+        Self::RespTimeoutErr,
+        Self::GeneralErr,
+    ];
+
+    /// The status with a number in `enum ib_wc_status`; `None` beyond it.
+    pub fn from_ib(number: u32) -> Option<Self> {
+        Self::ALL.get(usize::try_from(number).ok()?).copied()
+    }
+
     /// The number in `enum ib_wc_status` (and `enum ibv_wc_status`).
     #[inline]
     pub const fn to_ib(self) -> u32 {

@@ -104,6 +104,31 @@ fn operations_that_the_service_lacks_are_local_errors() {
     }
 }
 
+/// concerns rows 3.076, 3.093, 3.095, 3.097
+#[test]
+fn an_invalid_request_fails_with_whatever_status_it_has() {
+    let ends = [
+        (Service::Rc, SEND, State::Err),
+        (Service::Uc, SEND, State::Sqe),
+    ];
+    for number in 1..=21 {
+        let status = WcStatus::from_ib(number).expect("one of the kernel's");
+        assert_eq!(status.to_ib(), number);
+        for (service, op, state) in ends {
+            let mut rig = Rig::new(send_attr(service));
+            rig.post(SendOp::Invalid(status), 8);
+            rig.post(op, 8);
+            rig.requester.run(Time::from_ns(0), 10, &mut rig.world);
+            rig.requester.run(Time::from_ns(0), 10, &mut rig.world);
+            assert_eq!(rig.statuses(), [status, WrFlushErr], "{service:?}");
+            assert_eq!(rig.requester.state(), state, "{service:?}");
+            assert!(rig.world.sent.is_empty());
+        }
+    }
+    assert_eq!(WcStatus::from_ib(0), Some(Success));
+    assert_eq!(WcStatus::from_ib(22), None);
+}
+
 /// concerns rows 3.051, 3.053, 3.083
 #[test]
 fn the_error_state_flushes_each_once_in_order() {
