@@ -18,6 +18,7 @@ use roce::pkey::Pkey;
 use crate::ah::{Ahs, Av};
 use crate::backlog::{Next, Origin, Waiting};
 use crate::dm::Pool;
+use crate::fault_inject::FaultInject;
 use crate::ids::place;
 use crate::limits;
 use crate::mcast::Member;
@@ -59,6 +60,9 @@ pub(crate) struct Rxe<Q: Send + Sync + 'static> {
     pub(crate) pages: PacketPages,
     /// The number of the counter for queue pairs that was made last.
     pub(crate) last_counter: AtomicU32,
+    /// The fault that is injected into send requests.
+    #[pin]
+    pub(crate) fault_inject: FaultInject,
     keeps_routes: AtomicBool,
     sys_image_guid: AtomicU64,
     guid: [u8; 8],
@@ -92,6 +96,7 @@ impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
                 ahs <- Ahs::new(),
                 pages,
                 last_counter: AtomicU32::new(0),
+                fault_inject <- FaultInject::new(),
                 keeps_routes: AtomicBool::new(true),
                 sys_image_guid: AtomicU64::new(u64::from_ne_bytes(guid)),
                 guid,

@@ -17,7 +17,7 @@
 //! | lock | protects | taken in | inside |
 //! |---|---|---|---|
 //! | `Qp::attr` | `modify_qp` and `query_qp` against each other | process | `Qp::engine` |
-//! | `Qp::engine` | requester, responder and the queues that they work on | process, softirq; softirqs off | `posted_*`, `Srq::state`, `Cq::state`, `Mw::state`, `Lease::epoch`, `Mr::fast`, `OdpUmem::pages`, `Faults::state`, `Ah::av`, `Av::route`, `Addresses::list`, `Timer::state`, `Flight::waiter`, `Backlog::state`, the network's transmit locks |
+//! | `Qp::engine` | requester, responder and the queues that they work on | process, softirq; softirqs off | `posted_*`, `Srq::state`, `Cq::state`, `Mw::state`, `Lease::epoch`, `Mr::fast`, `OdpUmem::pages`, `Faults::state`, `FaultInject::fault`, `Ah::av`, `Av::route`, `Addresses::list`, `Timer::state`, `Flight::waiter`, `Backlog::state`, the network's transmit locks |
 //! | `Qp::posted_sends`, `posted_recvs` | requests that kernel consumers have posted and the engine has not taken | any, interrupts off | nothing |
 //!
 //! The device's table, the timer and the work item own references to a QP. Its memory must be freed in a context that

@@ -28,7 +28,7 @@
 //! | [`dm`] | memory of a device |
 //! | [`ring`] | rings in memory shared with user space |
 //! | [`mad`], [`counters`] | performance MADs, hardware counters |
-//! | [`pkeys`] | the P_Key table of a port |
+//! | [`pkeys`], [`fault_inject`] | the P_Key table of a port, injection of faults |
 //! | [`limits`], [`ids`] | limits of a device, identifiers |
 //! | [`port_id`] | the ports of a device |
 //!
@@ -52,6 +52,7 @@ mod cq;
 mod device;
 mod dm;
 mod doorbell;
+mod fault_inject;
 mod flight;
 mod grh;
 mod icrc;
@@ -112,6 +113,10 @@ process_module! {
         device_memory: u16 {
             default: 0,
             description: "KiB of memory of a device that programs can allocate (ALLOC_DM; 0: none)",
+        },
+        fault_inject: u8 {
+            default: 0,
+            description: "Let send requests fail as the file fault_inject of a device says, to test programs (0: no such file)",
         },
     },
 }

@@ -58,6 +58,7 @@ use rdma::{
 
 use crate::counters::{self, Counter, Counters};
 use crate::device::Rxe;
+use crate::fault_inject::{self, Fault};
 use crate::ids::{PdId, XrcdId};
 use crate::limits;
 use crate::link::Link;
@@ -148,6 +149,23 @@ impl DeviceCommand for SetPkey {
     }
 }
 
+/// The sysfs file `fault_inject`, which takes a fault of send requests. Devices have it if the module parameter says so.
+struct InjectFault;
+
+impl DeviceCommand for InjectFault {
+    const NAME: &'static CStr = c"fault_inject";
+    type Device = Driver;
+
+    fn exists(_dev: &Device<Driver>) -> bool {
+        fault_inject::is_offered()
+    }
+
+    fn store(dev: &Device<Driver>, text: &[u8], _ctx: &MaySleep) -> Result {
+        dev.rxe.fault_inject.set(Fault::parse(text).ok_or(EINVAL)?);
+        Ok(())
+    }
+}
+
 /// The counters' descriptors for the core.
 static STATS: [StatDesc; counters::COUNT] = {
     let mut descs = [const { StatDesc::new(c"") }; counters::COUNT];
@@ -234,7 +252,7 @@ impl Provider for Driver {
     /// `RXE_UVERBS_ABI_VERSION`.
     const ABI_VERSION: u32 = 2;
     const DEVICE_GROUP: Option<&'static AttributeGroup<Self>> =
-        Some(AttributeGroup::of::<Parent, SetPkey>());
+        Some(AttributeGroup::of::<Parent, SetPkey, InjectFault>());
     const PORT_STATS: &'static [StatDesc] = &STATS;
 
     fn module() -> &'static ThisModule {

@@ -19,7 +19,7 @@ use crate::wqe::{self, Data, Local, SendWqe};
 use kernel::sync::{rcu, Arc};
 use kernel_ext::room::Room;
 use rdma::provider::extent::Extent;
-use rdma::{Access, Wc};
+use rdma::{Access, QpState, Wc};
 use roce::memory::{AccessError, SendOp, SendOps, SendWr, TransmitError};
 use roce::migration::PathAttr;
 use roce::mtu::Mtu;
@@ -286,9 +286,19 @@ impl<'p> SendOps for QpOps<'p> {
     #[inline]
     fn wr(&mut self, index: u32) -> Option<SendWr> {
         let qp = self.qp;
-        let port = self.queues.partition.port();
+        let Queues {
+            send,
+            partition,
+            moved,
+            ..
+        } = &mut *self.queues;
+        let port = partition.port();
         let find_ah = |number, request: &_| qp.find_ah(number, request, port);
-        let wqe = self.queues.send.look(index, &qp.posted_sends, find_ah);
+        let inject = || match qp.rxe.fault_inject.is_armed() {
+            true => qp.take_fault(*moved),
+            false => None,
+        };
+        let wqe = send.look(index, &qp.posted_sends, find_ah, inject);
         wqe.map(|wqe| wqe.wr)
     }
 
@@ -420,6 +430,17 @@ impl Qp {
             number => self.rxe.ahs.find(number, self.pd),
         };
         av.filter(|av| av.port() == port)
+    }
+
+    /// The status that a request fails with which is read now, if the armed fault is for it; `moved` is the state that the engine has
+    /// changed to in this run.
+    #[cold]
+    fn take_fault(&self, moved: Option<State>) -> Option<WcStatus> {
+        // Requests that are read to be flushed are none that begin.
+        if moved.is_some() || self.state() != QpState::Rts {
+            return None;
+        }
+        self.rxe.fault_inject.take(self.number())
     }
 
     /// Invalidates a local or remote key of a protection domain.

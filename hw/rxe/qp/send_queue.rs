@@ -92,20 +92,31 @@ impl SendQueue {
 
     /// Request `index`, which is read first if necessary: from those that a kernel consumer has `posted`, or from the
     /// ring, where `find_ah` gives the address vector of an address handle's number, or, for the number 0, of the
-    /// request itself.
+    /// request itself. `inject` is called once for each request that is read, and gives the status that it fails with, if it does.
     pub(super) fn look(
         &mut self,
         index: u32,
         posted: &SpinLockIrq<Inbox<SendWqe>>,
         find_ah: impl FnOnce(u32, &[u8; limits::SEND_WQE]) -> Option<Arc<Av>>,
+        inject: impl FnOnce() -> Option<WcStatus>,
     ) -> Option<&SendWqe> {
         if index == self.next {
             if !self.fetch(posted, find_ah) {
                 return None;
             }
+            if let Some(status) = inject() {
+                self.fail(index, status);
+            }
             self.next = self.next.wrapping_add(1);
         }
         self.get(index)
+    }
+
+    #[cold]
+    fn fail(&mut self, index: u32, status: WcStatus) {
+        if let Some(wqe) = self.slots.get_mut(index) {
+            wqe.fail(status);
+        }
     }
 
     /// Request `index`, if it was read and is incomplete.

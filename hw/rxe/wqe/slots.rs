@@ -62,6 +62,13 @@ impl<T> Slots<T> {
         self.requests.get(self.place(index))?.as_ref()
     }
 
+    /// Request `index`, to be changed.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        let place = self.place(index);
+        self.requests.get_mut(place)?.as_mut()
+    }
+
     /// The data of request `index`.
     #[inline]
     pub(crate) fn data(&self, index: u32) -> &[u8] {

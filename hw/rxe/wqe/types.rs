@@ -97,6 +97,11 @@ impl SendWqe {
             local: Local::None,
         }
     }
+
+    /// Lets the request fail with `status`, as an invalid one.
+    pub(crate) fn fail(&mut self, status: WcStatus) {
+        self.wr.op = SendOp::Invalid(status);
+    }
 }
 
 /// A receive request in kernel memory.

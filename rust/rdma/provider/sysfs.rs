@@ -49,13 +49,14 @@ unsafe impl<P> Sync for AttributeGroup<P> {}
 unsafe impl<P> Send for AttributeGroup<P> {}
 
 impl<P: ProviderData> AttributeGroup<P> {
-    /// The group of an attribute and a command of the same devices.
-    pub const fn of<A, C>() -> &'static Self
+    /// The group of an attribute and two commands of the same devices.
+    pub const fn of<A, C, D>() -> &'static Self
     where
         A: DeviceAttribute<Device = P>,
         C: DeviceCommand<Device = P>,
+        D: DeviceCommand<Device = P>,
     {
-        Files::<A, C>::GROUP_REF
+        Files::<A, C, D>::GROUP_REF
     }
 
     pub(crate) const fn as_raw(&self) -> *const attribute_group {
@@ -63,44 +64,18 @@ impl<P: ProviderData> AttributeGroup<P> {
     }
 }
 
-/// The constant tables for the attribute `A` and the command `C`.
-struct Files<A, C>(PhantomData<(A, C)>);
+/// The file of the attribute `A`.
+struct Shown<A>(PhantomData<A>);
 
-impl<A: DeviceAttribute, C: DeviceCommand<Device = A::Device>> Files<A, C> {
-    const SHOWN: device_attribute = {
+impl<A: DeviceAttribute> Shown<A> {
+    const FILE: device_attribute = {
         let mut file: device_attribute = pin_init::zeroed();
         file.attr.name = A::NAME.to_bytes_with_nul().as_ptr().cast();
         file.attr.mode = 0o444;
         file.__bindgen_anon_1.show = Some(Self::show);
         file
     };
-    const SHOWN_REF: &'static device_attribute = &Self::SHOWN;
-
-    const STORED: device_attribute = {
-        let mut file: device_attribute = pin_init::zeroed();
-        file.attr.name = C::NAME.to_bytes_with_nul().as_ptr().cast();
-        file.attr.mode = 0o200;
-        file.__bindgen_anon_2.store = Some(Self::store);
-        file
-    };
-    const STORED_REF: &'static device_attribute = &Self::STORED;
-
-    const LIST: [*const attribute; 3] = [
-        &raw const Self::SHOWN_REF.attr,
-        &raw const Self::STORED_REF.attr,
-        ptr::null(),
-    ];
-    const LIST_REF: &'static [*const attribute; 3] = &Self::LIST;
-    /// The place of the command in the list.
-    const COMMAND: ffi::c_int = 1;
-
-    const GROUP: AttributeGroup<A::Device> = {
-        let mut group: attribute_group = pin_init::zeroed();
-        group.__bindgen_anon_1.is_visible_const = Some(Self::is_visible);
-        group.__bindgen_anon_2.attrs_const = Self::LIST_REF.as_ptr();
-        AttributeGroup(group, PhantomData)
-    };
-    const GROUP_REF: &'static AttributeGroup<A::Device> = &Self::GROUP;
+    const FILE_REF: &'static device_attribute = &Self::FILE;
 
     /// The C entry point of `show`.
     ///
@@ -126,12 +101,27 @@ impl<A: DeviceAttribute, C: DeviceCommand<Device = A::Device>> Files<A, C> {
             Ok(out.written as isize)
         })
     }
+}
+
+/// The file of the command `C`.
+struct Stored<C>(PhantomData<C>);
+
+impl<C: DeviceCommand> Stored<C> {
+    const FILE: device_attribute = {
+        let mut file: device_attribute = pin_init::zeroed();
+        file.attr.name = C::NAME.to_bytes_with_nul().as_ptr().cast();
+        file.attr.mode = 0o200;
+        file.__bindgen_anon_2.store = Some(Self::store);
+        file
+    };
+    const FILE_REF: &'static device_attribute = &Self::FILE;
 
     /// The C entry point of `store`.
     ///
     /// # Safety
     ///
-    /// As for `show`, but `buf` must be valid for reads of `count` bytes.
+    /// `dev` must be the device in an `ib_device` of `C::Device`, or in its entry in another
+    /// namespace. `buf` must be valid for reads of `count` bytes. The context must be process context.
     unsafe extern "C" fn store(
         dev: *mut device,
         _attr: *mut device_attribute,
@@ -151,6 +141,41 @@ impl<A: DeviceAttribute, C: DeviceCommand<Device = A::Device>> Files<A, C> {
             Ok(count as isize)
         })
     }
+}
+
+/// The constant tables for the attribute `A` and the commands `C` and `D`.
+struct Files<A, C, D>(PhantomData<(A, C, D)>);
+
+impl<A, C, D> Files<A, C, D>
+where
+    A: DeviceAttribute,
+    C: DeviceCommand<Device = A::Device>,
+    D: DeviceCommand<Device = A::Device>,
+{
+    const LIST: [*const attribute; 4] = [
+        &raw const Shown::<A>::FILE_REF.attr,
+        &raw const Stored::<C>::FILE_REF.attr,
+        &raw const Stored::<D>::FILE_REF.attr,
+        ptr::null(),
+    ];
+    const LIST_REF: &'static [*const attribute; 4] = &Self::LIST;
+
+    const GROUP: AttributeGroup<A::Device> = {
+        let mut group: attribute_group = pin_init::zeroed();
+        group.__bindgen_anon_1.is_visible_const = Some(Self::is_visible);
+        group.__bindgen_anon_2.attrs_const = Self::LIST_REF.as_ptr();
+        AttributeGroup(group, PhantomData)
+    };
+    const GROUP_REF: &'static AttributeGroup<A::Device> = &Self::GROUP;
+
+    /// Whether a device has the file at a place of the list.
+    fn exists(dev: &Device<A::Device>, place: ffi::c_int) -> bool {
+        match place {
+            1 => C::exists(dev),
+            2 => D::exists(dev),
+            _ => true,
+        }
+    }
 
     /// The C entry point of `exists`: the mode of a file.
     ///
@@ -169,7 +194,7 @@ impl<A: DeviceAttribute, C: DeviceCommand<Device = A::Device>> Files<A, C> {
             let dev = kobj.byte_sub(mem::offset_of!(device, kobj)).cast();
             Device::<A::Device>::from_raw(bindings::rdma_device_to_ibdev(dev))
         };
-        if place == Self::COMMAND && !C::exists(dev) {
+        if !Self::exists(dev, place) {
             return 0;
         }
         // SAFETY: By the safety requirements.
