@@ -58,7 +58,7 @@ pub(crate) fn end(id: &Arc<CmId>, no_memory: bool, sleep: &MaySleep) -> bool {
 }
 
 /// What has come for an identifier that ends: a peer that disconnects hears that there is no connection.
-fn pass_on(entry: Entry, sleep: &MaySleep) {
+pub(crate) fn pass_on(entry: Entry, sleep: &MaySleep) {
     if let Entry::Message(Attribute::Dreq, received, port) = entry {
         seek(&port, received, sleep);
     }

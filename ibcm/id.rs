@@ -149,6 +149,14 @@ pub(crate) enum Entry {
     Migrated,
 }
 
+/// Why an entry is not in the inbox.
+pub(crate) enum Refused {
+    /// There is no room, or no memory. It is lost: messages come again.
+    NoRoom,
+    /// The identifier has ended. This has come for it.
+    Ended(Entry),
+}
+
 /// What has a place of its own, and how many entries that came before it are left.
 struct Behind<T> {
     what: T,
@@ -303,22 +311,24 @@ impl CmId {
         u32::from_be(self.body.numbers().remote_id.load(Ordering::Relaxed))
     }
 
-    /// Puts something into the inbox; returns whether it is there. Any context. Without memory it is lost: messages come again.
-    pub(crate) fn post(self: &Arc<Self>, entry: Entry) -> bool {
-        let added = self.put(entry);
-        if added {
-            self.start();
-        }
-        added
+    /// Puts something into the inbox. Any context.
+    pub(crate) fn post(self: &Arc<Self>, entry: Entry) -> Result<(), Refused> {
+        self.put(entry)?;
+        self.start();
+        Ok(())
     }
 
     /// As [`Self::post`], before the work item may take it: [`Self::start`] follows.
-    pub(crate) fn put(&self, entry: Entry) -> bool {
+    pub(crate) fn put(&self, entry: Entry) -> Result<(), Refused> {
         let mut inbox = self.inbox.lock();
+        let has_ended = inbox.is_closed;
         let refused = inbox.put(entry);
         // A message is freed without the lock.
         drop(inbox);
-        refused.is_ok()
+        refused.map_err(|entry| match has_ended {
+            true => Refused::Ended(entry),
+            false => Refused::NoRoom,
+        })
     }
 
     /// Lets the work item take what is in the inbox.
@@ -380,7 +390,7 @@ impl CmId {
         if self.is_established.swap(true, Ordering::AcqRel) {
             return Err(EISCONN);
         }
-        if !self.post(Entry::Established) {
+        if self.post(Entry::Established).is_err() {
             self.note_established();
             return Err(ENOMEM);
         }
@@ -400,10 +410,7 @@ impl CmId {
         if !is_there || !is_free || !self.has_alternate.load(Ordering::Relaxed) {
             return Err(EINVAL);
         }
-        match self.post(Entry::Migrated) {
-            true => Ok(()),
-            false => Err(ENOMEM),
-        }
+        self.post(Entry::Migrated).map_err(|_| ENOMEM)
     }
 
     /// Whether the client has said that the connection is there, and the work item does not know yet.

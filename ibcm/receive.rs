@@ -37,7 +37,7 @@ use rdma::{
 use crate::{
     address::{self, sender, Common},
     end,
-    id::{Av, CmId, Entry, Offer},
+    id::{Av, CmId, Entry, Offer, Refused},
     port::{Port, Search},
     seek::{parts_of, seek},
     send::{answer, answer_to, put, Header, With},
@@ -69,7 +69,7 @@ pub(crate) fn message(port: &Arc<Port>, received: Received, sleep: &MaySleep) {
     let target = addressee(header.attribute, data);
     let is_old = target != Addressee::New;
     if let Some(id) = is_old.then(|| find(header.attribute, data)).flatten() {
-        let _ = id.post(Entry::Message(header.attribute, received, port.clone()));
+        deliver(&id, header.attribute, received, port, sleep);
         return;
     }
     if header.attribute == Attribute::Rep {
@@ -84,6 +84,20 @@ pub(crate) fn message(port: &Arc<Port>, received: Received, sleep: &MaySleep) {
     }
 }
 
+/// Puts a message into the inbox of its identifier, which may have ended since it was found.
+fn deliver(
+    id: &Arc<CmId>,
+    attribute: Attribute,
+    received: Received,
+    port: &Arc<Port>,
+    sleep: &MaySleep,
+) {
+    let entry = Entry::Message(attribute, received, port.clone());
+    if let Err(Refused::Ended(entry)) = id.post(entry) {
+        end::pass_on(entry, sleep);
+    }
+}
+
 /// Takes a message that has waited.
 fn late(search: &Arc<Search>, received: Received, sleep: &MaySleep) {
     let Some((header, &data)) = parts_of(&received) else {
@@ -91,7 +105,7 @@ fn late(search: &Arc<Search>, received: Received, sleep: &MaySleep) {
     };
     let port = &search.port;
     if let Some(id) = find(header.attribute, &data) {
-        let _ = id.post(Entry::Message(header.attribute, received, port.clone()));
+        deliver(&id, header.attribute, received, port, sleep);
         return;
     }
     if header.attribute == Attribute::Rej {
@@ -509,7 +523,7 @@ impl Incoming<'_> {
 ///
 /// The request is the first in the inbox: the identifier is found, by messages with its number, after that.
 fn hand_over(id: &Arc<CmId>, number: Number, entry: Entry, sleep: &MaySleep) {
-    let is_there = id.put(entry);
+    let is_there = id.put(entry).is_ok();
     let taken = number.0;
     number.keep();
     if !is_there {
