@@ -12,7 +12,7 @@ from .releases import CI_SMOKE, releases
 TESTING = REPO / "tools/testing"
 # `# rows: …`, `// rows: …` or `//! rows: …`, at the beginning of a line; `# rows uml: …` are rows that the test proves on that kernel alone,
 # `# rows long: …` those that it proves in a long run alone, on the first of its kernels.
-HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows(?: \w+)?|timeout|guests|mix|mixes|kernels(?: long)?|provokes|allows|long|when|smoke|images?|packages): *(.*)$", re.MULTILINE)
+HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows(?: \w+)?|timeout|guests|mix|mixes|kernels(?: long)?|provokes|allows|long|when|smoke|images?|packages|cpus): *(.*)$", re.MULTILINE)
 
 # Mixes of our modules and stock ones, by name. Besides the default one, which has all that are ours, a test runs in those that its line
 # `mixes:` names (`all`: the first one), `mixes: long` in none; in a long run each test with such a line runs in every mix. Of these, those
@@ -38,6 +38,8 @@ CI, KERNEL_ASKED, LONG = "ci", "kernel", "long"
 KERNELS = ("stock", "debug", "uml", "kcsan", "kasan")
 # Even in a long run only for the tests that name them, and only in the full-Rust mix.
 ON_DEMAND = ("kcsan", "kasan")
+# Processors of a guest that shows what happens at the same time.
+MOST_CPUS = 2
 # The variable by which a test is asked for a part of what it does.
 BRIEF = "BRIEF=yes"
 
@@ -69,6 +71,8 @@ class Test:
     image: str = ""
     # Whether the guest has stock modules and our packages, and the test installs these.
     packages: bool = False
+    # Processors of the guest.
+    cpus: int = 1
 
     @property
     def counted(self) -> str:
@@ -122,7 +126,7 @@ def _guest_tests(path: pathlib.Path, kernel: str, scope: str) -> list[Test]:
     test = Test(f"guest/{path.stem}", "guest", path, tuple(rows_of(text, kernel, is_long=is_long)), timeout,
                 tuple(sorted(found.get("mix", "").split())), provokes=tuple(found.get("provokes", "").split()),
                 allows=tuple(value.strip() for key, value in HEADER.findall(text) if key == "allows"), env=env, smoke="smoke" in found,
-                image=found.get("image", ""), packages="packages" in found)
+                image=found.get("image", ""), packages="packages" in found, cpus=_cpus(found, kernel))
     if found.get("guests", "1").strip() == "2":
         return [dataclasses.replace(test, name=f"wire/{path.stem}-{a}-{b}{mark(kernel)}", kind="wire", host_a=a)
                 for a, b in (("stock", "ours"), ("ours", "stock"))]
@@ -132,6 +136,13 @@ def _guest_tests(path: pathlib.Path, kernel: str, scope: str) -> list[Test]:
     further = [dataclasses.replace(test, name=f"{test.name}:{image}", rows=(), image=image)
                for image in found.get("images", "").split() if kernel == "stock" and not RELEASE]
     return [dataclasses.replace(each, name=each.name + mark(kernel)) for each in (test, *others, *further)]
+
+
+def _cpus(found: dict[str, str], kernel: str) -> int:
+    """A second processor makes all that runs on the first one half as slow again, emulated: processors wait for each other. So a test has
+    it where it is about what happens at the same time, and on kernels that look for that.
+    """
+    return int(found.get("cpus", 1)) if kernel == "stock" else MOST_CPUS
 
 
 def mark(kernel: str) -> str:
@@ -180,9 +191,9 @@ def all_tests(kernel: str, scope: str, *, one_mix: bool = False) -> list[Test]:
         chosen = {(test.path, test.image): dataclasses.replace(test, name=re.sub("@[^%]*", "", test.name), mix=None)
                   for test in scripts if test.kind == "guest"}
         scripts = [*chosen.values(), *(test for test in scripts if test.kind == "wire")]
-    # What runs in the same mix stands together: it shares a boot. What makes the kernel complain would end it.
+    # What runs in the same mix and guest stands together: it shares a boot. What makes the kernel complain would end it.
     order = [None, *MIXES.values()]
-    scripts.sort(key=lambda test: (test.kind, order.index(test.mix), test.image, test.packages, bool(test.provokes)))
+    scripts.sort(key=lambda test: (test.kind, order.index(test.mix), test.image, test.packages, test.cpus, bool(test.provokes)))
     return (_stock_first() if kernel == "stock" else _own_first(kernel) if scripts else []) + scripts
 
 

@@ -15,6 +15,7 @@
 #	# mixes: all               runs in all mixes of our modules and stock ones (tools/ferroband/catalogue.py)
 #	# kernels: stock debug     where it runs (stock where it says nothing); Documentation/testing.md has the other lines
 #	# provokes: KASAN          kinds of complaints that the kernel must make in it
+#	# cpus: 2                  processors of the guest (1 where it says nothing): it is about what happens at the same time
 #	# guests: 2                runs in two guests, stock on one end and ours on the other (once each way round)
 #	. "$(dirname "$0")/lib.sh"
 #	hosts_up

@@ -6,6 +6,7 @@
 # images: rdma-core-65
 # mixes: long
 # timeout: 240
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 modules="ib_core ib_uverbs ib_umad ib_cm iw_cm rdma_cm rdma_ucm rdma_rxe"

@@ -7,6 +7,7 @@
 # kernels: stock debug kcsan uml
 # timeout: 300
 # mixes: long
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rules.bash"
 

@@ -5,6 +5,7 @@
 # kernels: stock debug uml kcsan
 # timeout: 120
 # long: 600 STORM_MS=300000
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/mad.bash"
 

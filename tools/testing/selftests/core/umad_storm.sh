@@ -6,6 +6,7 @@
 # mixes: long
 # timeout: 150
 # long: 3600 ROUNDS=300
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 user=$(dirname "$0")/umad_storm

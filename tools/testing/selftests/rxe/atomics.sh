@@ -5,6 +5,7 @@
 # rows: 3.030
 # mixes: long
 # timeout: 600
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 hosts_up || exit

@@ -4,6 +4,7 @@
 # (verbs_chain.c).
 # kernels: stock
 # timeout: 120
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 our_driver || skip_all "the stock driver always sends packets"
 

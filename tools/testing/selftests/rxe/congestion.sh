@@ -4,6 +4,7 @@
 # that slows down; queue pairs that share a bottleneck lose less; forged notifications (congestion.py) harm nobody. By default nothing
 # of it happens.
 # timeout: 400
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 our_driver || skip_all "the stock driver has no congestion control"
 

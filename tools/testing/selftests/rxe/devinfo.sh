@@ -5,6 +5,7 @@
 # rows: 2.028 3.077 3.081 3.092 3.126 3.129 3.130 3.132 3.135 4.004 4.033 4.042 4.166 4.167 4.168 4.169 8.053
 # mixes: all
 # timeout: 90
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 # What rests on chance or on the rdma-core is left out, and so is what ours alone has (Documentation/differences.md): moderation of

@@ -3,6 +3,7 @@
 # Messages between queue pairs of one device: copied from memory to memory, and in packets with direct_copy=0. A program sees the same
 # results and the same counters; only buffers of the network are not used for a copy.
 # timeout: 300
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 our_driver || skip_all "the stock driver always sends packets"
 

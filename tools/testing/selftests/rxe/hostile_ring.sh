@@ -6,6 +6,7 @@
 # kernels long: stock
 # timeout: 300
 # long: 7200 COUNT=1000000
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 our_driver || skip_all "the stock driver may crash the kernel"
 hosts_up || exit

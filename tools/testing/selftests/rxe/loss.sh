@@ -4,6 +4,7 @@
 # rows: 3.016 3.074 3.075
 # kernels: stock kcsan
 # timeout: 240
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 export LIMIT=100
 

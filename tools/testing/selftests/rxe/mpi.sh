@@ -7,6 +7,7 @@
 # image: mpi
 # timeout: 180
 # long: 600 ALL=yes
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 ls /usr/lib/*/ucx/libuct_ib.so* > /dev/null 2>&1 || skip_all "UCX of this Debian is built without verbs"

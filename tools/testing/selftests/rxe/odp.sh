@@ -6,6 +6,7 @@
 # mixes: long
 # timeout: 240
 # long: 3600 CHANGES=100000
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 # How often the memory is changed at least: seconds are enough for some thousands.

@@ -6,6 +6,7 @@
 # kernels: stock kcsan
 # mixes: long
 # timeout: 240
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 # by_cm PROGRAM [OPTION...]: the same with a connection by rdma_cm.

@@ -6,6 +6,7 @@
 # kernels: stock kcsan
 # mixes: long
 # timeout: 150
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 # as_nobody PROGRAM: prints the name of a command that runs it without privileges, with 64 KiB of locked memory at most.

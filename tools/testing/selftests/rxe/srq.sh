@@ -5,6 +5,7 @@
 # kernels: stock kcsan uml
 # mixes: long
 # timeout: 120
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 hosts_up || exit

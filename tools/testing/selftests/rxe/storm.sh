@@ -10,6 +10,7 @@
 # mix: ib_core rdma_rxe
 # timeout: 600
 # long: 3600 ROUNDS=1000
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 counters=/sys/module/storm_client/parameters
 counter() { cat "$counters/$1"; }

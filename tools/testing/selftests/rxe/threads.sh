@@ -7,6 +7,7 @@
 # mixes: long
 # timeout: 200
 # long: 1800 COUNT=1000000
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 hosts_up || exit

@@ -7,6 +7,7 @@
 # kernels long: stock
 # timeout: 240
 # long: 7200 CONNECTIONS=10000 ROUNDS=140
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 kinds=(server_dies client_dies deaf flap unplug netdev_goes namespace_ends)

@@ -9,6 +9,7 @@
 # mixes: rdma_cm
 # kernels: stock uml
 # timeout: 300
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 module=cma_test

@@ -4,6 +4,7 @@
 # as it was written, blocks of 512 bytes to 1 MiB, several at once; a logout under load, and the data are there still.
 # rows: 7.019 7.020
 # timeout: 300
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ulp.bash"
 

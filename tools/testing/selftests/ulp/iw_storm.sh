@@ -5,6 +5,7 @@
 # that this is for ours alone. Nothing is left, and iw_cm can be unloaded.
 # timeout: 300
 # long: 1800 ROUNDS=200
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 here=$(dirname "$0")

@@ -4,6 +4,7 @@
 # random reads, writes, mappings, holes and truncations (exercise.c, after the manner of fsx) and a tree of files are right.
 # rows: 1.035 1.036 7.024
 # timeout: 400
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ulp.bash"
 

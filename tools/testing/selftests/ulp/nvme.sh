@@ -4,6 +4,7 @@
 # READ and WRITE by kernel consumers, data compared. Then the device goes under them, and under rping and perftest.
 # rows: 1.049 2.014 3.032
 # timeout: 150
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/nvme.bash"
 

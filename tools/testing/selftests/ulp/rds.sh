@@ -5,6 +5,7 @@
 # Its atomics are not: they are masked ones, which software RoCE has not, and RDS asks nobody whether the device has them.
 # rows: 7.023
 # timeout: 400
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 a=10.0.7.1

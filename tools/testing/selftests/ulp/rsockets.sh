@@ -5,6 +5,7 @@
 # rows: 5.079 5.080 5.081 5.082 5.083 5.084 5.085 5.087 5.088 5.089 5.090 5.092 5.093 5.094 5.095 5.097 5.098 5.099
 # rows: 5.100 5.101 5.102 5.106
 # timeout: 300
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 preload=$(find /usr/lib -name librspreload.so | head -1)

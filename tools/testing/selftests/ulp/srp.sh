@@ -5,6 +5,7 @@
 # load, and the data are still there.
 # rows: 7.021 7.022
 # timeout: 300
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ulp.bash"
 

@@ -6,6 +6,7 @@
 # kernels long: stock
 # timeout: 240
 # long: 3600 ROUNDS=200
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 rounds=${ROUNDS:-$(rounds 6)}

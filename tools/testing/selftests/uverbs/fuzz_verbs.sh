@@ -10,6 +10,7 @@
 # mix: ib_uverbs
 # timeout: 300
 # long: 7200 COUNT=1000000
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 count=$(fuzz_count 60000)

@@ -7,6 +7,7 @@
 # rows: 4.021 4.025 9.034
 # mix: ib_uverbs
 # timeout: 300
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 modules_load && net_up || exit

@@ -7,6 +7,7 @@
 # mix: ib_uverbs
 # mixes: all
 # timeout: 300
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 class=/sys/class/infiniband_verbs

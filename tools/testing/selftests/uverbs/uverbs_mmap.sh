@@ -4,6 +4,7 @@
 # rows: 2.049 4.027
 # mix: ib_uverbs
 # mixes: all
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 modinfo fake_mmap > /dev/null 2>&1 || skip_all "fake_mmap is built with FERROBAND_TESTS=m"

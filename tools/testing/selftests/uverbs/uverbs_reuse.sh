@@ -5,6 +5,7 @@
 # rows long: 9.029
 # timeout: 120
 # long: 7200 ROUNDS=1100000
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 hosts_up || exit
 # A million rounds make more queue pairs than the device has numbers.

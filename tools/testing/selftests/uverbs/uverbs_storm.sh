@@ -7,6 +7,7 @@
 # mixes: all
 # timeout: 400
 # long: 7200 ROUNDS=1000
+# cpus: 2
 . "$(dirname "$0")/lib.sh"
 
 user=$(dirname "$0")/uverbs_files
