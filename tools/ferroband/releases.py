@@ -10,6 +10,11 @@ TESTED = "tested"
 CI_SMOKE = "smoke"
 
 
+def source_package(release: str) -> str:
+    """The package of Debian with the source of a kernel."""
+    return f"linux-source-{'.'.join(release.split('.')[:2])}"
+
+
 @dataclasses.dataclass(frozen=True)
 class Release:
     """One of them."""
@@ -22,6 +27,11 @@ class Release:
     state: str
     # What CI runs on it.
     ci: str
+
+    @property
+    def source_package(self) -> str:
+        """The package of Debian with its source."""
+        return source_package(self.name)
 
 
 def releases() -> list[Release]:
