@@ -62,7 +62,7 @@ help:
 	@echo '                        KERNELS="stock debug uml": and a choice of them on the debug kernel; KERNELS=stock: quicker'
 	@echo '                        RELEASES=yes: and the smoke choice on other kernels of Debian, as CI does'
 	@echo '  make check-long       everything: all mixes on all kernels, storms of 1,000 rounds, some minutes of soak (hours)'
-	@echo '  make check-dkms       the package ferroband-dkms on a clean Debian: built there, booted, tested, purged (some ten minutes)'
+	@echo '  make check-dkms       the package ferroband-dkms on a clean Debian: built there, upgraded, booted, tested, purged (some twenty minutes)'
 	@echo '  make soak HOURS=1     mixed traffic, loss, flaps, kills, devices and clients that come and go; counters every minute'
 	@echo '  make list             the tests, and the rows of the feature list that each proves'
 	@echo '  make rows             how many rows the tests on this commit proved; MISSING=core lists those of a priority that are missing'
