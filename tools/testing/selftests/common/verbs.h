@@ -56,6 +56,14 @@ static inline void verdict(const char *name, bool good, bool known, const char *
 	fflush(stdout);
 }
 
+static inline void number_is(const char *name, long wanted, long got)
+{
+	char why[100];
+
+	snprintf(why, sizeof(why), "wanted %ld, got %ld", wanted, got);
+	verdict(name, wanted == got, false, why);
+}
+
 static inline void die(const char *what)
 {
 	printf("fail|%s|%s\n", what, strerror(errno));
@@ -172,6 +180,14 @@ static inline int move(struct ibv_qp *qp, enum ibv_qp_state to)
 	struct ibv_qp_attr attr = { .qp_state = to };
 
 	return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+}
+
+static inline enum ibv_qp_state qp_state_of(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+
+	return ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) ? IBV_QPS_UNKNOWN : attr.qp_state;
 }
 
 static inline void pair_connect(struct end *a, struct end *b, const struct setup *setup)

@@ -34,14 +34,6 @@ static struct side {
 
 static struct end a, b;
 
-static void number_is(const char *name, long wanted, long got)
-{
-	char why[100];
-
-	snprintf(why, sizeof(why), "wanted %ld, got %ld", wanted, got);
-	verdict(name, wanted == got, false, why);
-}
-
 static void errno_is(const char *name, int wanted, int got)
 {
 	char why[100];

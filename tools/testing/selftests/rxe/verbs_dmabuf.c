@@ -29,14 +29,6 @@ struct region {
 static struct end a, b;
 static char *memory;
 
-static void number_is(const char *name, long wanted, long got)
-{
-	char why[100];
-
-	snprintf(why, sizeof(why), "wanted %ld, got %ld", wanted, got);
-	verdict(name, wanted == got, false, why);
-}
-
 static int call(uint16_t method, struct ib_uverbs_attr *attrs, unsigned int count)
 {
 	struct {

@@ -23,7 +23,7 @@
 static struct end a, b;
 static char *memory;
 
-static void number_is(const char *name, long wanted, long got, bool known)
+static void number_is_known(const char *name, long wanted, long got, bool known)
 {
 	char why[100];
 
@@ -138,11 +138,11 @@ static void registrations(void)
 
 	ibv_query_device_ex(context, NULL, &attr);
 	verdict("the device flushes to persistent memory", attr.device_cap_flags_ex & CAN_FLUSH_PERSISTENT, false, "no capability");
-	number_is("ordinary memory is not persistent", EINVAL, errno_of_registration(ordinary, ACCESS_ALL | FLUSH_PERSISTENT), false);
-	number_is("persistent memory is", 0, errno_of_registration(memory, ACCESS_ALL | FLUSH_PERSISTENT), false);
-	number_is("ordinary memory can be flushed to be seen", 0, errno_of_registration(ordinary, ACCESS_ALL | FLUSH_GLOBAL), false);
+	number_is_known("ordinary memory is not persistent", EINVAL, errno_of_registration(ordinary, ACCESS_ALL | FLUSH_PERSISTENT), false);
+	number_is_known("persistent memory is", 0, errno_of_registration(memory, ACCESS_ALL | FLUSH_PERSISTENT), false);
+	number_is_known("ordinary memory can be flushed to be seen", 0, errno_of_registration(ordinary, ACCESS_ALL | FLUSH_GLOBAL), false);
 	mr = registered(ordinary, SIZE, ACCESS_ALL);
-	number_is("ordinary memory does not become persistent", EINVAL, reregister(mr, ACCESS_ALL | FLUSH_PERSISTENT), true);
+	number_is_known("ordinary memory does not become persistent", EINVAL, reregister(mr, ACCESS_ALL | FLUSH_PERSISTENT), true);
 	ibv_dereg_mr(mr);
 	munmap(ordinary, SIZE);
 }
@@ -157,20 +157,20 @@ static void flushes(const char *kind, int access)
 	anew(BOTH);
 	memset(memory, 0x5a, SIZE);
 	written_back(&first);
-	number_is(NAMED("%s: a range", kind), 0, flush(mr->rkey, memory + PAGE - 50, 100, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE), false);
-	number_is(NAMED("%s: its bytes are written back", kind), 100, written_back(&first), false);
-	number_is(NAMED("%s: from its first one on", kind), PAGE - 50, first, false);
-	number_is(NAMED("%s: to be seen and to last", kind), 0, flush(mr->rkey, memory, SIZE, IBV_FLUSH_PERSISTENT | IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE), false);
-	number_is(NAMED("%s: all is written back", kind), SIZE, written_back(&first), false);
-	number_is(NAMED("%s: the region", kind), 0, flush(mr->rkey, memory + 5, 5, IBV_FLUSH_PERSISTENT, IBV_FLUSH_MR), false);
-	number_is(NAMED("%s: all of it is written back", kind), SIZE, written_back(&first), false);
-	number_is(NAMED("%s: a byte", kind), 0, flush(mr->rkey, memory + SIZE - 1, 1, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE), false);
-	number_is(NAMED("%s: is written back alone", kind), 1, written_back(&first), false);
-	number_is(NAMED("%s: to be seen", kind), 0, flush(mr->rkey, memory, SIZE, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE), false);
-	number_is(NAMED("%s: needs no bytes written back", kind), 0, written_back(&first), false);
-	number_is(NAMED("%s: beyond its end", kind), IBV_WC_REM_ACCESS_ERR,
+	number_is_known(NAMED("%s: a range", kind), 0, flush(mr->rkey, memory + PAGE - 50, 100, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE), false);
+	number_is_known(NAMED("%s: its bytes are written back", kind), 100, written_back(&first), false);
+	number_is_known(NAMED("%s: from its first one on", kind), PAGE - 50, first, false);
+	number_is_known(NAMED("%s: to be seen and to last", kind), 0, flush(mr->rkey, memory, SIZE, IBV_FLUSH_PERSISTENT | IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE), false);
+	number_is_known(NAMED("%s: all is written back", kind), SIZE, written_back(&first), false);
+	number_is_known(NAMED("%s: the region", kind), 0, flush(mr->rkey, memory + 5, 5, IBV_FLUSH_PERSISTENT, IBV_FLUSH_MR), false);
+	number_is_known(NAMED("%s: all of it is written back", kind), SIZE, written_back(&first), false);
+	number_is_known(NAMED("%s: a byte", kind), 0, flush(mr->rkey, memory + SIZE - 1, 1, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE), false);
+	number_is_known(NAMED("%s: is written back alone", kind), 1, written_back(&first), false);
+	number_is_known(NAMED("%s: to be seen", kind), 0, flush(mr->rkey, memory, SIZE, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE), false);
+	number_is_known(NAMED("%s: needs no bytes written back", kind), 0, written_back(&first), false);
+	number_is_known(NAMED("%s: beyond its end", kind), IBV_WC_REM_ACCESS_ERR,
 		  flush(mr->rkey, memory + 1, SIZE, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE), false);
-	number_is(NAMED("%s: nothing is written back", kind), 0, written_back(&first), false);
+	number_is_known(NAMED("%s: nothing is written back", kind), 0, written_back(&first), false);
 	ibv_dereg_mr(mr);
 }
 
@@ -180,23 +180,23 @@ static void rights(void)
 	long first;
 
 	anew(BOTH);
-	number_is("a region that is only to be seen", IBV_WC_REM_ACCESS_ERR, flush(seen->rkey, memory, 8, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE), false);
+	number_is_known("a region that is only to be seen", IBV_WC_REM_ACCESS_ERR, flush(seen->rkey, memory, 8, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE), false);
 	anew(BOTH);
-	number_is("that region as a whole", IBV_WC_REM_ACCESS_ERR, flush(seen->rkey, memory, 8, IBV_FLUSH_PERSISTENT, IBV_FLUSH_MR), false);
+	number_is_known("that region as a whole", IBV_WC_REM_ACCESS_ERR, flush(seen->rkey, memory, 8, IBV_FLUSH_PERSISTENT, IBV_FLUSH_MR), false);
 	anew(BOTH);
-	number_is("one that is only to last", IBV_WC_REM_ACCESS_ERR,
+	number_is_known("one that is only to last", IBV_WC_REM_ACCESS_ERR,
 		  flush(lasts->rkey, memory, 8, IBV_FLUSH_PERSISTENT | IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE), false);
 	anew(FLUSH_GLOBAL);
-	number_is("a queue pair without the right", IBV_WC_REM_INV_REQ_ERR, flush(lasts->rkey, memory, 8, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE), false);
-	number_is("nothing was written back", 0, written_back(&first), false);
+	number_is_known("a queue pair without the right", IBV_WC_REM_INV_REQ_ERR, flush(lasts->rkey, memory, 8, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE), false);
+	number_is_known("nothing was written back", 0, written_back(&first), false);
 	anew(FLUSH_PERSISTENT);
-	number_is("a queue pair with it", 0, flush(lasts->rkey, memory, 8, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE), false);
-	number_is("the bytes are written back", 8, written_back(&first), false);
+	number_is_known("a queue pair with it", 0, flush(lasts->rkey, memory, 8, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE), false);
+	number_is_known("the bytes are written back", 8, written_back(&first), false);
 	ibv_dereg_mr(seen);
 	seen = registered(memory, SIZE, ACCESS_ALL);
-	number_is("persistent memory may get the right later", 0, reregister(seen, ACCESS_ALL | BOTH), false);
-	number_is("then it is", 0, flush(seen->rkey, memory, 9, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE), false);
-	number_is("and its bytes are written back", 9, written_back(&first), false);
+	number_is_known("persistent memory may get the right later", 0, reregister(seen, ACCESS_ALL | BOTH), false);
+	number_is_known("then it is", 0, flush(seen->rkey, memory, 9, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE), false);
+	number_is_known("and its bytes are written back", 9, written_back(&first), false);
 	ibv_dereg_mr(seen);
 	ibv_dereg_mr(lasts);
 }
@@ -213,10 +213,10 @@ static void unmapped(void)
 	anew(BOTH);
 	wr.wr.rdma.remote_addr = (uintptr_t)memory;
 	wr.wr.rdma.rkey = mr->rkey;
-	number_is("two pages of memory that is paged on demand are written", 0, post(&a, &wr) ?: (int)wait_wc(&a, 5000).status, false);
+	number_is_known("two pages of memory that is paged on demand are written", 0, post(&a, &wr) ?: (int)wait_wc(&a, 5000).status, false);
 	written_back(&first);
 	munmap(memory, 4 * PAGE);
-	number_is("when they go, they are written back", 2 * PAGE, written_back(&first), true);
+	number_is_known("when they go, they are written back", 2 * PAGE, written_back(&first), true);
 	ibv_dereg_mr(own);
 	ibv_dereg_mr(mr);
 }

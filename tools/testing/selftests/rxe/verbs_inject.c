@@ -79,16 +79,6 @@ static void connect_again(void)
 	climb_both(&a, &b);
 }
 
-static enum ibv_qp_state state_of(struct end *end)
-{
-	struct ibv_qp_attr attr;
-	struct ibv_qp_init_attr init;
-
-	if (ibv_query_qp(end->qp, &attr, IBV_QP_STATE, &init))
-		die("query a queue pair");
-	return attr.qp_state;
-}
-
 /* Requests and faults
  * ---------------------------------------------------------------------------------------------------------------------- */
 
@@ -169,12 +159,15 @@ static void text_is(const char *name, const char *wanted, const char *got)
 	verdict(name, !strcmp(wanted, got), false, why);
 }
 
-static void number_is(const char *name, long wanted, long got)
+/* Posts as many SENDs as there are statuses, which they are to have. */
+static void sends_end(const char *name, const char *wanted, struct end *from, struct end *to, uint32_t length)
 {
-	char why[100];
+	int count = 1;
 
-	snprintf(why, sizeof(why), "wanted %ld, got %ld", wanted, got);
-	verdict(name, wanted == got, false, why);
+	for (const char *at = wanted; (at = strchr(at, ' ')); at++)
+		count++;
+	post_sends(from, to, count, length);
+	text_is(name, wanted, statuses(from, count));
 }
 
 /* How many messages arrive; one that is wanted has more time. */
@@ -208,18 +201,17 @@ static void each_status(enum ibv_qp_type of_type)
 		arm("status=%d qpn=%u skip=1", status, a.qp->qp_num);
 		post_sends(&a, &b, 3, SHORT);
 		snprintf(wanted, sizeof(wanted), "0 %d 5, state %d, 1 arrives", status, after);
-		snprintf(got, sizeof(got), "%s, state %d, ", statuses(&a, 3), state_of(&a));
+		snprintf(got, sizeof(got), "%s, state %d, ", statuses(&a, 3), qp_state_of(a.qp));
 		sprintf(got + strlen(got), "%d arrives", arrived(&b, 1));
 		snprintf(name, sizeof(name), "%s: %s", type_name(), ibv_wc_status_str(status));
 		text_is(name, wanted, got);
 	}
-	number_is("the peer's queue pair is as before", IBV_QPS_RTS, state_of(&b));
+	number_is("the peer's queue pair is as before", IBV_QPS_RTS, qp_state_of(b.qp));
 	number_is("no event tells of it", -1, wait_event(100));
 	if (of_type == IBV_QPT_RC)
 		return;
 	number_is("back to RTS", 0, move(a.qp, IBV_QPS_RTS));
-	post_sends(&a, &b, 2, SHORT);
-	text_is("requests succeed again", "0 0", statuses(&a, 2));
+	sends_end("requests succeed again", "0 0", &a, &b, SHORT);
 }
 
 /* No operation of a request that fails is executed. */
@@ -263,22 +255,29 @@ static void operations(void)
 	}
 }
 
-static void order(void)
+/* A READ and two WRITEs, which have these flags too. */
+static void post_read_and_writes(uint32_t length, unsigned int flags)
 {
 	struct ibv_sge sges[3];
 	struct ibv_send_wr wrs[3];
 
-	connect_anew();
-	memset(b.buffer, 0x33, LONG);
 	for (int i = 0; i < 3; i++) {
 		wrs[i] = request(&a, &b, i ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, &sges[i]);
 		wrs[i].wr_id = i;
 		wrs[i].next = i < 2 ? &wrs[i + 1] : NULL;
-		sges[i].length = LONG;
+		wrs[i].send_flags |= i ? flags : 0;
+		sges[i].length = length;
 	}
-	arm("status=%d qpn=%u skip=1", IBV_WC_REM_ACCESS_ERR, a.qp->qp_num);
 	if (post(&a, wrs))
 		die("post");
+}
+
+static void order(void)
+{
+	connect_anew();
+	memset(b.buffer, 0x33, LONG);
+	arm("status=%d qpn=%u skip=1", IBV_WC_REM_ACCESS_ERR, a.qp->qp_num);
+	post_read_and_writes(LONG, 0);
 	text_is("a WRITE fails after the READ before it has completed", "0 10 5", statuses(&a, 3));
 	number_is("and that has its bytes", 0x33, a.buffer[LONG - 1]);
 }
@@ -287,36 +286,28 @@ static void counting(void)
 {
 	connect_anew();
 	arm("status=21 qpn=%u skip=5", a.qp->qp_num);
-	post_sends(&a, &b, 10, SHORT);
-	text_is("after five requests that are let pass, of a list", "0 0 0 0 0 21 5 5 5 5", statuses(&a, 10));
+	sends_end("after five requests that are let pass, of a list", "0 0 0 0 0 21 5 5 5 5", &a, &b, SHORT);
 	number_is("those arrive", 5, arrived(&b, 5));
 	connect_again();
-	post_sends(&a, &b, 10, SHORT);
-	text_is("once", "0 0 0 0 0 0 0 0 0 0", statuses(&a, 10));
+	sends_end("once", "0 0 0 0 0 0 0 0 0 0", &a, &b, SHORT);
 	number_is("all arrive then", 10, arrived(&b, 10));
 
 	arm("status=19 qpn=%u skip=3", a.qp->qp_num);
-	post_sends(&a, &b, 2, LONG);
-	text_is("long messages: those before it", "0 0", statuses(&a, 2));
-	post_sends(&a, &b, 3, LONG);
-	text_is("and the one that fails", "0 19 5", statuses(&a, 3));
+	sends_end("long messages: those before it", "0 0", &a, &b, LONG);
+	sends_end("and the one that fails", "0 19 5", &a, &b, LONG);
 	number_is("three arrive", 3, arrived(&b, 3));
 
 	connect_again();
 	arm("status=21 times=2 qpn=%u", a.qp->qp_num);
-	post_sends(&a, &b, 3, SHORT);
-	text_is("twice: the first time", "21 5 5", statuses(&a, 3));
+	sends_end("twice: the first time", "21 5 5", &a, &b, SHORT);
 	connect_again();
 	if (move(a.qp, IBV_QPS_ERR))
 		die("ERR");
-	post_sends(&a, &b, 2, SHORT);
-	text_is("requests that are flushed", "5 5", statuses(&a, 2));
+	sends_end("requests that are flushed", "5 5", &a, &b, SHORT);
 	connect_again();
-	post_sends(&a, &b, 1, SHORT);
-	text_is("do not count: the second time", "21", statuses(&a, 1));
+	sends_end("do not count: the second time", "21", &a, &b, SHORT);
 	connect_again();
-	post_sends(&a, &b, 2, SHORT);
-	text_is("not a third time", "0 0", statuses(&a, 2));
+	sends_end("not a third time", "0 0", &a, &b, SHORT);
 
 	connect_again();
 	arm("status=12 qpn=%u", a.qp->qp_num);
@@ -332,28 +323,16 @@ static void counting(void)
 /* A READ whose retries are exhausted: those behind it are read to be flushed, in the run of the engine that finds that. */
 static void exhausted(void)
 {
-	struct ibv_sge sges[3];
-	struct ibv_send_wr wrs[3];
-
 	connect_anew();
 	if (move(b.qp, IBV_QPS_RESET))
 		die("reset");
-	for (int i = 0; i < 3; i++) {
-		wrs[i] = request(&a, &b, i ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, &sges[i]);
-		wrs[i].wr_id = i;
-		wrs[i].next = i < 2 ? &wrs[i + 1] : NULL;
-		/* The second one waits for the READ, and the third one is not read from the ring. */
-		wrs[i].send_flags |= i ? IBV_SEND_FENCE : 0;
-		sges[i].length = SHORT;
-	}
-	if (post(&a, wrs))
-		die("post");
+	/* The second one waits for the READ, and the third one is not read from the ring. */
+	post_read_and_writes(SHORT, IBV_SEND_FENCE);
 	number_is("a READ that nobody answers", -1, (int)wait_wc(&a, 20).status);
 	arm("status=21 qpn=%u", a.qp->qp_num);
 	text_is("fails, and others are flushed", "12 5 5", statuses(&a, 3));
 	connect_again();
-	post_sends(&a, &b, 1, SHORT);
-	text_is("which do not count", "21", statuses(&a, 1));
+	sends_end("which do not count", "21", &a, &b, SHORT);
 }
 
 static void whose(void)
@@ -361,28 +340,21 @@ static void whose(void)
 	connect_anew();
 	connect_two(&c, &d);
 	arm("status=21 qpn=%#x", a.qp->qp_num);
-	post_sends(&c, &d, 3, SHORT);
-	text_is("another queue pair is untouched", "0 0 0", statuses(&c, 3));
-	post_sends(&a, &b, 1, SHORT);
-	text_is("that of the fault is not", "21", statuses(&a, 1));
-	post_sends(&c, &d, 1, SHORT);
-	text_is("nor the other one then", "0", statuses(&c, 1));
+	sends_end("another queue pair is untouched", "0 0 0", &c, &d, SHORT);
+	sends_end("that of the fault is not", "21", &a, &b, SHORT);
+	sends_end("nor the other one then", "0", &c, &d, SHORT);
 
 	connect_again();
 	arm("status=19 times=2");
-	post_sends(&c, &d, 1, SHORT);
-	text_is("without a number: any queue pair", "19", statuses(&c, 1));
-	post_sends(&a, &b, 1, SHORT);
-	text_is("and any other one", "19", statuses(&a, 1));
+	sends_end("without a number: any queue pair", "19", &c, &d, SHORT);
+	sends_end("and any other one", "19", &a, &b, SHORT);
 	connect_again();
 	arm("status=19 qpn=0");
 	if (own.context != peer.context) {
-		post_sends(&b, &a, 1, SHORT);
-		text_is("not of another device", "0", statuses(&b, 1));
+		sends_end("not of another device", "0", &b, &a, SHORT);
 		arrived(&a, 1);
 	}
-	post_sends(&a, &b, 1, SHORT);
-	text_is("the number 0 says the same", "19", statuses(&a, 1));
+	sends_end("the number 0 says the same", "19", &a, &b, SHORT);
 }
 
 static void setting(void)
@@ -400,29 +372,24 @@ static void setting(void)
 		snprintf(name, sizeof(name), "no fault: '%.30s'", bad[i][0] == '\n' ? "newline" : strchr(bad[i], 0xff) ? "not ASCII" : bad[i]);
 		number_is(name, EINVAL, put(&own, bad[i]));
 	}
-	post_sends(&a, &b, 2, SHORT);
-	text_is("what was armed before is as it was", "0 13", statuses(&a, 2));
+	sends_end("what was armed before is as it was", "0 13", &a, &b, SHORT);
 
 	connect_again();
 	arm("\tskip=0x1  times=1\tstatus=0x15 qpn=%#x\n", a.qp->qp_num);
-	post_sends(&a, &b, 2, SHORT);
-	text_is("words in any order, hexadecimal numbers", "0 21", statuses(&a, 2));
+	sends_end("words in any order, hexadecimal numbers", "0 21", &a, &b, SHORT);
 
 	connect_again();
 	arm("status=19 skip=7");
 	arm("status=2");
-	post_sends(&a, &b, 1, SHORT);
-	text_is("a fault takes the place of another one", "2", statuses(&a, 1));
+	sends_end("a fault takes the place of another one", "2", &a, &b, SHORT);
 
 	connect_again();
 	arm("status=19");
 	arm("status=0");
-	post_sends(&a, &b, 2, SHORT);
-	text_is("status 0 disarms", "0 0", statuses(&a, 2));
+	sends_end("status 0 disarms", "0 0", &a, &b, SHORT);
 	arm("status=19");
 	arm("status=19 times=0");
-	post_sends(&a, &b, 2, SHORT);
-	text_is("and so does no request", "0 0", statuses(&a, 2));
+	sends_end("and so does no request", "0 0", &a, &b, SHORT);
 }
 
 static void open_side(struct side *side, char **name_and_index)

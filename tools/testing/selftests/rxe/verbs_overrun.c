@@ -15,14 +15,6 @@ enum { RECEIVES, SENDS, IDLE, SENDER, OTHER, ENDS };
 static struct end ends[ENDS];
 static const struct setup rc = { 0 };
 
-static enum ibv_qp_state state_of(struct end *end)
-{
-	struct ibv_qp_attr attr;
-	struct ibv_qp_init_attr init;
-
-	return ibv_query_qp(end->qp, &attr, IBV_QP_STATE, &init) ? IBV_QPS_UNKNOWN : attr.qp_state;
-}
-
 static void send_messages(struct end *from, struct end *to, int count)
 {
 	struct ibv_sge sge;
@@ -81,9 +73,9 @@ int main(int argc, char **argv)
 	verdict("QP_FATAL for the queue pair whose completion is lost", fatal & 1 << RECEIVES, true, "none");
 	verdict("and for the others that use the queue", (fatal & (1 << SENDS | 1 << IDLE)) == (1 << SENDS | 1 << IDLE), true, "not for all");
 	verdict("for no other one", !(fatal & (1 << SENDER | 1 << OTHER)), false, "for one");
-	verdict("all of them are in error", state_of(receives) == IBV_QPS_ERR && state_of(sends) == IBV_QPS_ERR &&
-		state_of(idle) == IBV_QPS_ERR, true, "not all");
-	verdict("no other one is", state_of(other) == IBV_QPS_RTS, false, "one is");
+	verdict("all of them are in error", qp_state_of(receives->qp) == IBV_QPS_ERR && qp_state_of(sends->qp) == IBV_QPS_ERR &&
+		qp_state_of(idle->qp) == IBV_QPS_ERR, true, "not all");
+	verdict("no other one is", qp_state_of(other->qp) == IBV_QPS_RTS, false, "one is");
 	while (ibv_poll_cq(receives->cq, 1, &wc) == 1 && completions <= receives->cq->cqe)
 		completions += !wc.status;
 	verdict("what was in the queue is there", completions >= ROOM && completions <= receives->cq->cqe, false, "more or fewer");

@@ -10,14 +10,6 @@
 static const char *const type_names[] = { [IBV_QPT_RC] = "RC", [IBV_QPT_UC] = "UC", [IBV_QPT_UD] = "UD" };
 static const char *const state_names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
 
-static int state_of(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attr;
-	struct ibv_qp_init_attr init;
-
-	return ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) ? -1 : (int)attr.qp_state;
-}
-
 /* A request of any opcode from A to B, to an address where the service needs one. */
 static int ask(struct end *a, struct end *b, enum ibv_qp_type type, int opcode, uint64_t id, uint32_t lkey_xor)
 {
@@ -143,9 +135,9 @@ static void behaviour(void)
 				sends = 1000;
 		}
 		snprintf(name, sizeof(name), "%s in %s: receives, requests, packets", type_names[type], state_names[t[s].state]);
-		snprintf(why, sizeof(why), "receive %d, request %d, packet %d; state %d", receives, sends, incoming, state_of(b.qp));
+		snprintf(why, sizeof(why), "receive %d, request %d, packet %d; state %d", receives, sends, incoming, qp_state_of(b.qp));
 		verdict(name, receives == t[s].post_receive && sends == t[s].post_send && incoming == t[s].incoming &&
-			state_of(b.qp) == t[s].state, t[s].known, why);
+			qp_state_of(b.qp) == t[s].state, t[s].known, why);
 		end_destroy(&a);
 		end_destroy(&b);
 	}
@@ -227,7 +219,7 @@ static void reset(void)
 	usleep(500000);
 	verdict("reset: 1 of 10 completions is polled before", ibv_poll_cq(b.cq, 1, &wc) == 1 && !wc.status, false, "none");
 	move(b.qp, IBV_QPS_RESET);
-	verdict("reset: the state", state_of(b.qp) == IBV_QPS_RESET, false, "another");
+	verdict("reset: the state", qp_state_of(b.qp) == IBV_QPS_RESET, false, "another");
 	ibv_query_qp(b.qp, &attr, IBV_QP_AV | IBV_QP_STATE, &init);
 	verdict("reset: the attributes", !attr.dest_qp_num && !attr.rq_psn && !attr.sq_psn && !attr.qp_access_flags && !attr.timeout, true, "kept");
 	while (ibv_poll_cq(a.cq, 1, &wc) > 0 || ibv_poll_cq(b.cq, 1, &wc) > 0)
@@ -297,11 +289,11 @@ static void send_queue_error(void)
 	ask(&a, &b, IBV_QPT_UD, IBV_WR_SEND, 1, 0x5500);
 	wc = wait_wc(&a, 2000);
 	verdict("SQE: LOC_PROT_ERR", wc.status == IBV_WC_LOC_PROT_ERR && wc.wr_id == 1, true, ibv_wc_status_str(wc.status));
-	verdict("SQE: the state after it", state_of(a.qp) == IBV_QPS_SQE, true, "another");
+	verdict("SQE: the state after it", qp_state_of(a.qp) == IBV_QPS_SQE, true, "another");
 	ask(&b, &a, IBV_QPT_UD, IBV_WR_SEND, 3, 0);
 	wc = wait_wc(&a, 2000);
 	verdict("SQE: it receives", !wc.status && wc.wr_id == 2, true, ibv_wc_status_str(wc.status));
-	verdict("SQE: back to RTS", !move(a.qp, IBV_QPS_RTS) && state_of(a.qp) == IBV_QPS_RTS, true, "refused");
+	verdict("SQE: back to RTS", !move(a.qp, IBV_QPS_RTS) && qp_state_of(a.qp) == IBV_QPS_RTS, true, "refused");
 	post_receive(&b, 4, 4096, 64);
 	wait_wc(&b, 2000);
 	ask(&a, &b, IBV_QPT_UD, IBV_WR_SEND, 5, 0);

@@ -128,14 +128,6 @@ static struct ibv_qp *ready(struct ibv_qp *qp)
 	return qp;
 }
 
-static enum ibv_qp_state state_of(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attr;
-	struct ibv_qp_init_attr init;
-
-	return ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) ? IBV_QPS_UNKNOWN : attr.qp_state;
-}
-
 /* ibv_modify_qp: RESET to INIT to RTR to RTS. */
 static void states(enum ibv_qp_type type, const char *name)
 {
@@ -143,8 +135,8 @@ static void states(enum ibv_qp_type type, const char *name)
 	char title[40];
 
 	snprintf(title, sizeof(title), "ibv_modify_qp: the states of %s", name);
-	is(title, qp && state_of(qp) == IBV_QPS_RESET && !to_init(qp) && state_of(qp) == IBV_QPS_INIT && !to_rtr(qp, qp->qp_num) &&
-	   state_of(qp) == IBV_QPS_RTR && !to_rts(qp) && state_of(qp) == IBV_QPS_RTS);
+	is(title, qp && qp_state_of(qp) == IBV_QPS_RESET && !to_init(qp) && qp_state_of(qp) == IBV_QPS_INIT && !to_rtr(qp, qp->qp_num) &&
+	   qp_state_of(qp) == IBV_QPS_RTR && !to_rts(qp) && qp_state_of(qp) == IBV_QPS_RTS);
 	ibv_destroy_qp(qp);
 }
 

@@ -321,14 +321,6 @@ static struct rxe_queue_buf *ring_with(uint32_t mask)
 	return found;
 }
 
-static int state_of(struct ibv_qp *qp)
-{
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr;
-
-	return ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) ? -1 : (int)attr.qp_state;
-}
-
 /* An index that no library writes: nobody knows what is posted. The SRQ and all of its QPs are in error, and others are not. */
 static void broken(void)
 {
@@ -371,8 +363,8 @@ static void broken(void)
 	verdict("QP_FATAL for the QP that has found it", first == 1, true, "no event");
 	verdict("QP_FATAL for the other QP of the SRQ", second == 1, true, "no event");
 	verdict("and for no further one", !others, false, "events");
-	verdict("both are in error", state_of(d1.qp) == IBV_QPS_ERR && state_of(d2.qp) == IBV_QPS_ERR, true, "other states");
-	verdict("a QP without the SRQ is not", state_of(b.qp) == IBV_QPS_RTS && state_of(b2.qp) != IBV_QPS_ERR, false, "other states");
+	verdict("both are in error", qp_state_of(d1.qp) == IBV_QPS_ERR && qp_state_of(d2.qp) == IBV_QPS_ERR, true, "other states");
+	verdict("a QP without the SRQ is not", qp_state_of(b.qp) == IBV_QPS_RTS && qp_state_of(b2.qp) != IBV_QPS_ERR, false, "other states");
 	usual = d1.qp->srq;
 	end_destroy(&c1), end_destroy(&c2), end_destroy(&d1), end_destroy(&d2), end_destroy(&a), end_destroy(&b);
 	verdict("it goes after its QPs", !ibv_destroy_srq(usual), false, "destroy");
