@@ -10,11 +10,6 @@ TESTED = "tested"
 CI_SMOKE = "smoke"
 
 
-def source_package(release: str) -> str:
-    """The package of Debian with the source of a kernel."""
-    return f"linux-source-{'.'.join(release.split('.')[:2])}"
-
-
 @dataclasses.dataclass(frozen=True)
 class Release:
     """One of them."""
@@ -28,12 +23,17 @@ class Release:
     # What CI runs on it.
     ci: str
 
-    @property
-    def source_package(self) -> str:
-        """The package of Debian with its source."""
-        return source_package(self.name)
-
 
 def releases() -> list[Release]:
     """All of them, the usual one first."""
     return [Release(*line.split("\t")) for line in (REPO / "packaging/kernels").read_text().splitlines() if not line.startswith("#")]
+
+
+def tested() -> list[Release]:
+    """Those that DKMS builds for."""
+    return [release for release in releases() if release.state == TESTED]
+
+
+def source_package(release: str) -> str:
+    """The package of Debian with the source of a kernel."""
+    return f"linux-source-{'.'.join(release.split('.')[:2])}"
